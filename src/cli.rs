@@ -1,0 +1,269 @@
+//! Arguments and exit codes: 0 done, 1 a check did not hold, 2 bad input.
+
+use std::io::{IsTerminal, Write};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use coalmine_kernels::math::Cpu;
+use coalmine_kernels::virtual_gpu::CostProfile;
+use coalmine_kernels::Compute;
+use coalmine_sessions::{TOGGLES, ToggleAssignment, Toggles};
+
+use crate::engine::checkpoint::Checkpoint;
+use crate::engine::{EngineOptions, OVERLAP_ROWS, ServedShape, Verification, verify_directory};
+use crate::headless::{RunProgress, RunReport, run};
+use crate::{DEMO_MODEL, demo_checkpoint};
+
+/// Finds out why a live GPU decode server corrupts its answers.
+///
+/// Without a command it opens the console on an embedded DeepSeek-V4 engine.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Verb>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Runs agent sessions without a console and reports how many were corrupted.
+    Run(RunArguments),
+    /// Lists every toggle: names, values, default, and when a change takes effect.
+    Toggles,
+    /// Looks at model directories.
+    #[command(subcommand)]
+    Model(ModelVerb),
+}
+
+#[derive(Debug, Subcommand)]
+enum ModelVerb {
+    /// Compares the engine with the float32 reference in DIRECTORY/reference.safetensors.
+    Verify {
+        /// A Hugging Face DeepSeek-V4 directory.
+        directory: PathBuf,
+        /// How to print the result.
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// What an embedded engine hosts.
+#[derive(Debug, Args)]
+struct HostArguments {
+    /// Most sessions that run at once.
+    #[arg(long, default_value_t = 80)]
+    concurrency: usize,
+    /// Turns of a session.
+    #[arg(long, default_value_t = 6)]
+    turns: u32,
+    /// Seed of the workload and of the device's noise.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Gives a toggle a value, for example `overlap=0`; see `coalmine toggles`.
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    assignments: Vec<String>,
+    /// A Hugging Face DeepSeek-V4 directory; without it the embedded demo model runs.
+    #[arg(long, value_name = "DIRECTORY")]
+    model: Option<PathBuf>,
+    /// Threads that compute; by default one a core.
+    #[arg(long)]
+    workers: Option<NonZeroUsize>,
+    /// Leaves the step oracle out: divergence is then not known.
+    #[arg(long)]
+    no_oracle: bool,
+    /// Lead of W on the main lane, us: the published constant that decides between R's last read and W's first write.
+    #[arg(long, value_name = "US")]
+    margin_us: Option<f64>,
+    /// Factor on a node's cost, for example `indexer_top-k=1.05`: every node whose name contains the text.
+    #[arg(long = "cost", value_name = "NODE=FACTOR", hide = true)]
+    costs: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct RunArguments {
+    /// Sessions in all.
+    #[arg(long, default_value_t = 80)]
+    sessions: u64,
+    /// Stops after so many decode steps, finished or not.
+    #[arg(long)]
+    steps: Option<u64>,
+    #[command(flatten)]
+    host: HostArguments,
+    /// How to print the result.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// Parses the arguments and does what they say.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = match arguments.command {
+        None => Ok(ExitCode::SUCCESS),
+        Some(Verb::Run(arguments)) => run_sessions(&arguments),
+        Some(Verb::Toggles) => list_toggles(),
+        Some(Verb::Model(ModelVerb::Verify { directory, format })) => verify_model(&directory, format),
+    };
+    outcome.unwrap_or_else(|error| {
+        // A reader that went away is no fault of ours.
+        if error.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe) {
+            return ExitCode::SUCCESS;
+        }
+        let _ = writeln!(std::io::stderr(), "coalmine: {error:#}");
+        ExitCode::from(2)
+    })
+}
+
+fn compute(workers: Option<NonZeroUsize>) -> Compute {
+    let workers = workers.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    Compute { cpu: Cpu::detect(), workers }
+}
+
+fn host(arguments: &HostArguments, sessions: Option<u64>) -> anyhow::Result<(Checkpoint, EngineOptions)> {
+    let mut toggles = Toggles::default();
+    for assignment in &arguments.assignments {
+        let assignment = ToggleAssignment::parse(assignment)?;
+        toggles.set(assignment.name, assignment.value)?;
+    }
+    let (model, checkpoint) = match &arguments.model {
+        None => (DEMO_MODEL.to_owned(), demo_checkpoint()?),
+        Some(directory) => (directory.display().to_string(), Checkpoint::open(directory)?),
+    };
+    let mut profile = CostProfile::h200();
+    if let Some(margin) = arguments.margin_us {
+        profile.incident_margin_us = margin;
+    }
+    let options = EngineOptions {
+        model,
+        concurrency: arguments.concurrency,
+        sessions,
+        turns: arguments.turns,
+        seed: arguments.seed,
+        toggles,
+        oracle: !arguments.no_oracle,
+        overlap_rows: OVERLAP_ROWS,
+        profile,
+        served: ServedShape::FLASH,
+        compute: compute(arguments.workers),
+    };
+    Ok((checkpoint, options))
+}
+
+fn run_sessions(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    let (checkpoint, options) = host(&arguments.host, Some(arguments.sessions))?;
+    let stderr = std::io::stderr();
+    let progress_line = stderr.is_terminal();
+    let (report, _) = run(&checkpoint, options, arguments.steps, |progress: RunProgress| {
+        if progress_line {
+            let _ = write!(
+                std::io::stderr(),
+                "\r\x1b[Kstep {}, {} of {} sessions finished",
+                progress.step,
+                progress.finished,
+                progress.sessions
+            );
+        }
+    })?;
+    if progress_line {
+        write!(std::io::stderr(), "\r\x1b[K")?;
+    }
+    let mut out = std::io::stdout().lock();
+    match arguments.format {
+        Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?,
+        Format::Text => print_report(&mut out, &report)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_report(out: &mut impl Write, report: &RunReport) -> std::io::Result<()> {
+    let summary = &report.summary;
+    writeln!(
+        out,
+        "{} of {} sessions corrupted by their text: {:.1}% (95% between {:.1}% and {:.1}%)",
+        summary.corrupted,
+        summary.sessions,
+        100.0 * summary.rate.value,
+        100.0 * summary.rate.low,
+        100.0 * summary.rate.high
+    )?;
+    let flags: Vec<String> = summary.flags.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    writeln!(out, "flags           {}", if flags.is_empty() { "none".to_owned() } else { flags.join(", ") })?;
+    writeln!(out, "diverged        {} sessions, {} of {} steps hit", summary.diverged_sessions, summary.hit_steps, summary.steps)?;
+    if let Some(median) = summary.median_rows_per_hit_step {
+        writeln!(
+            out,
+            "rows a hit step median {median}, {} of {} slots hit at least once",
+            summary.slots_hit, summary.slots_seen
+        )?;
+    }
+    writeln!(
+        out,
+        "witnesses       {} in {} steps (the virtual GPU's own record; {} diverged steps without one)",
+        summary.witnesses, summary.witness_steps, summary.diverged_without_witness
+    )?;
+    writeln!(out, "canary          {} hits, {} pages checked", summary.canary_hits, summary.pages_checked)?;
+    writeln!(
+        out,
+        "tokens          {} in {:.2} s: {:.0} tokens/s ({}), {:.1} ms on the device",
+        summary.tokens,
+        report.seconds,
+        report.tokens_per_second,
+        summary.instruction_set,
+        1e3 * report.device_seconds
+    )?;
+    let toggles: Vec<String> = summary.toggles.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    writeln!(out, "toggles         {}", toggles.join(" "))?;
+    writeln!(out, "seed            {}", summary.seed)
+}
+
+fn list_toggles() -> anyhow::Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
+    for toggle in &TOGGLES {
+        let values = if toggle.values.is_empty() { "nanoseconds (also 3us)".to_owned() } else { toggle.values.join(", ") };
+        writeln!(out, "{}", toggle.long)?;
+        if !toggle.aliases.is_empty() {
+            writeln!(out, "    also     {}", toggle.aliases.join(", "))?;
+        }
+        writeln!(out, "    values   {values}; default {}", toggle.show(toggle.default))?;
+        writeln!(out, "    effect   {}", toggle.takes_effect.describe())?;
+        writeln!(out, "    {}", toggle.doc)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn verify_model(directory: &std::path::Path, format: Format) -> anyhow::Result<ExitCode> {
+    let result = verify_directory(directory, compute(None))?;
+    let mut out = std::io::stdout().lock();
+    match format {
+        Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(&result)?)?,
+        Format::Text => print_verification(&mut out, &result)?,
+    }
+    Ok(if result.within_tolerance { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn print_verification(out: &mut impl Write, result: &Verification) -> std::io::Result<()> {
+    writeln!(out, "{}", result.model)?;
+    writeln!(out, "tokens agreeing      {} of {}", result.tokens_agreeing, result.tokens)?;
+    writeln!(
+        out,
+        "largest difference   prefill {:.2e}, decode {:.2e} (at most {:.0e})",
+        result.prefill_largest_difference,
+        result.decode_largest_difference,
+        crate::engine::LOGIT_TOLERANCE
+    )?;
+    writeln!(
+        out,
+        "index selections     {} agree, {} differ, {} differ but are too close to decide",
+        result.selections_agreeing, result.selections_differing, result.selections_undecided
+    )?;
+    writeln!(out, "{}", if result.within_tolerance { "within tolerance" } else { "OUTSIDE TOLERANCE" })
+}

@@ -1,0 +1,228 @@
+//! The loop around the app: keys, signals, the target's waker and frames. Nothing in it blocks.
+
+use std::{
+    future::{self, poll_fn},
+    io,
+    pin::Pin,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use crossterm::event::{Event as TerminalEvent, EventStream};
+use futures_core::Stream;
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    process::{Signal, getpid, getppid, getsid, kill_current_process_group, kill_process},
+};
+use tokio::{
+    runtime,
+    signal::unix::{Signal as SignalStream, SignalKind, signal},
+    sync::Notify,
+    task::yield_now,
+    time::{self, sleep_until},
+};
+
+use super::{
+    App, ConsoleError, ConsoleOptions, Exit, TargetHandle,
+    app::Request,
+    terminal::{PanicGuard, Screen},
+};
+
+/// How long the loop has to end after the terminal went away.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Runs the console; see [`super::run`].
+pub(super) fn run(target: TargetHandle, options: ConsoleOptions) -> Result<Exit, ConsoleError> {
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let wake = Arc::new(Notify::new());
+    let noticed = Arc::clone(&wake);
+    let guard = PanicGuard::install(move || noticed.notify_one());
+    let result = runtime.block_on(serve(target, &options, &wake, &guard));
+    // Now that the terminal is the shell's again, what could not be printed before is.
+    for panic in guard.take() {
+        eprintln!("{panic}");
+    }
+    match result {
+        Err(error) if is_gone(&error) => Ok(Exit::TerminalGone),
+        result => Ok(result?),
+    }
+}
+
+async fn serve(
+    target: TargetHandle,
+    options: &ConsoleOptions,
+    wake: &Arc<Notify>,
+    guard: &PanicGuard,
+) -> io::Result<Exit> {
+    let mut signals = Signals::new()?;
+    let mut screen = Screen::take(options.mouse)?;
+    let mut app = App::new(target.commands, options);
+    // Before anything is waited for: the engine may take its time.
+    screen.draw(&mut app)?;
+
+    let events = target.events;
+    let woken = Arc::clone(wake);
+    events.set_waker(Box::new(move || woken.notify_one()));
+    let gone = watch_terminal();
+    let mut input = EventStream::new();
+    let interval = Duration::from_secs(1) / u32::from(options.frames_per_second.clamp(1, 240));
+    let mut next_frame = Instant::now() + interval;
+    let mut drained = Vec::new();
+    let mut more = false;
+    loop {
+        if app.is_dirty() && Instant::now() >= next_frame {
+            screen.draw(&mut app)?;
+            next_frame = Instant::now() + interval;
+        }
+        tokio::select! {
+            biased;
+            () = gone.notified() => return Ok(Exit::TerminalGone),
+            number = signals.next() => match number {
+                Signal::TSTP => suspend(&mut screen, &mut app)?,
+                Signal::CONT => {
+                    // Stopped from outside: the shell may have changed the terminal's modes.
+                    screen.enter()?;
+                    app.resized();
+                }
+                end => return Ok(Exit::Signal(end.as_raw())),
+            },
+            event = next_event(&mut input) => match event {
+                None => return Ok(Exit::TerminalGone),
+                Some(event) => take_event(&mut app, event?),
+            },
+            () = wake.notified() => {
+                events.drain(&mut drained);
+                app.receive(drained.drain(..));
+                if events.is_closed() {
+                    app.target_ended();
+                }
+                for panic in guard.take() {
+                    app.warn(panic);
+                }
+                more = app.fold();
+            }
+            () = yield_now(), if more => more = app.fold(),
+            () = sleep_until(next_frame.into()), if app.is_dirty() => {}
+            () = until(app.message_ends()) => app.expire_message(),
+        }
+        match app.take_request() {
+            None => {}
+            Some(Request::Exit(exit)) => return Ok(exit),
+            Some(Request::Repaint) => screen.repaint()?,
+            Some(Request::Suspend) => ask_to_stop(&mut app),
+        }
+    }
+}
+
+fn take_event(app: &mut App, event: TerminalEvent) {
+    match event {
+        TerminalEvent::Key(key) => app.key(key),
+        TerminalEvent::Mouse(mouse) => app.mouse(mouse),
+        TerminalEvent::Resize(..) => app.resized(),
+        TerminalEvent::FocusGained | TerminalEvent::FocusLost | TerminalEvent::Paste(_) => {}
+    }
+}
+
+async fn next_event(input: &mut EventStream) -> Option<io::Result<TerminalEvent>> {
+    poll_fn(|context| Pin::new(&mut *input).poll_next(context)).await
+}
+
+async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => time::sleep_until(instant.into()).await,
+        None => future::pending().await,
+    }
+}
+
+struct Signals {
+    terminate: SignalStream,
+    hang_up: SignalStream,
+    interrupt: SignalStream,
+    stop: SignalStream,
+    cont: SignalStream,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        let raw = |number: Signal| signal(SignalKind::from_raw(number.as_raw()));
+        Ok(Self {
+            terminate: raw(Signal::TERM)?,
+            hang_up: raw(Signal::HUP)?,
+            interrupt: raw(Signal::INT)?,
+            stop: raw(Signal::TSTP)?,
+            cont: raw(Signal::CONT)?,
+        })
+    }
+
+    async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.terminate.recv() => Signal::TERM,
+            _ = self.hang_up.recv() => Signal::HUP,
+            _ = self.interrupt.recv() => Signal::INT,
+            _ = self.stop.recv() => Signal::TSTP,
+            _ = self.cont.recv() => Signal::CONT,
+        }
+    }
+}
+
+/// Stops the whole job, as the terminal does for Ctrl-Z when it is not in raw mode: `cargo run`
+/// above must stop with it, or the shell would not notice. Our own turn comes as SIGTSTP.
+fn ask_to_stop(app: &mut App) {
+    // In a session of our own there is no shell that could continue us.
+    let session = |pid| getsid(pid).ok();
+    if session(None) == Some(getpid()) || session(getppid()) != session(None) {
+        app.warn("There is no shell to suspend to.".to_owned());
+    } else if let Err(error) = kill_current_process_group(Signal::TSTP) {
+        app.warn(format!("This process cannot be suspended: {error}"));
+    }
+}
+
+fn suspend(screen: &mut Screen, app: &mut App) -> io::Result<()> {
+    screen.leave();
+    // Stops here, until SIGCONT.
+    let stopped = kill_process(getpid(), Signal::STOP);
+    screen.enter()?;
+    app.resized();
+    Ok(stopped?)
+}
+
+/// Watches for the terminal's end on a thread of its own.
+///
+/// Crossterm reads in a loop that spins for ever, on our thread, once the terminal is gone. So if the
+/// loop does not end in time, the process does: there is nothing left to restore.
+fn watch_terminal() -> Arc<Notify> {
+    let gone = Arc::new(Notify::new());
+    let tell = Arc::clone(&gone);
+    let watch = move || {
+        let stdin = io::stdin();
+        loop {
+            let mut watched = [PollFd::new(&stdin, PollFlags::empty())];
+            match poll(&mut watched, None) {
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(_) => return,
+                Ok(_) if watched[0].revents().is_empty() => continue,
+                Ok(_) => break,
+            }
+        }
+        tell.notify_one();
+        thread::sleep(GRACE);
+        std::process::exit(Exit::TerminalGone.code().into());
+    };
+    let spawned = thread::Builder::new()
+        .name("terminal watch".to_owned())
+        .spawn(watch);
+    // Without the thread the console works; only its end with the terminal is less sure.
+    drop(spawned);
+    gone
+}
+
+/// Whether an error says that there is no terminal any more.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof
+    ) || error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+}

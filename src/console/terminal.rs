@@ -1,0 +1,170 @@
+//! The terminal: taken, handed back whatever happens, drawn on in whole frames.
+
+use std::{
+    io::{self, Stdout, Write},
+    panic::{self, PanicHookInfo},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use coalmine_sessions::Sanitized;
+use crossterm::{
+    cursor, event, execute, queue, style,
+    terminal::{self, BeginSynchronizedUpdate, EndSynchronizedUpdate},
+};
+use ratatui::{Terminal, backend::CrosstermBackend};
+
+use super::App;
+
+/// Whether the terminal is ours now. Process-wide, as the terminal and the panic hook are.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// The terminal while the console has it. Dropping it hands the terminal back.
+pub(super) struct Screen {
+    terminal: Terminal<CrosstermBackend<Frame>>,
+    mouse: bool,
+}
+
+impl Screen {
+    pub(super) fn take(mouse: bool) -> io::Result<Self> {
+        // Otherwise crossterm answers NO_COLOR by itself, and resets bold and reverse along with
+        // colours. The theme knows better.
+        style::force_color_output(true);
+        take(mouse)?;
+        let backend = CrosstermBackend::new(Frame::default());
+        let terminal = Terminal::new(backend).inspect_err(|_| hand_back())?;
+        Ok(Self { terminal, mouse })
+    }
+
+    /// Draws one frame, which a terminal that can shows at once.
+    pub(super) fn draw(&mut self, app: &mut App) -> io::Result<()> {
+        queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
+        self.terminal
+            .draw(|frame| app.draw(frame.area(), frame.buffer_mut()))?;
+        queue!(self.terminal.backend_mut(), EndSynchronizedUpdate)?;
+        self.terminal.backend_mut().flush()
+    }
+
+    /// Forgets what is on screen, so that the next frame draws all of it.
+    pub(super) fn repaint(&mut self) -> io::Result<()> {
+        self.terminal.clear()
+    }
+
+    /// Hands the terminal to the shell.
+    pub(super) fn leave(&mut self) {
+        hand_back();
+    }
+
+    /// Takes the terminal again after [`Screen::leave`].
+    pub(super) fn enter(&mut self) -> io::Result<()> {
+        take(self.mouse)?;
+        self.repaint()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        hand_back();
+    }
+}
+
+fn take(mouse: bool) -> io::Result<()> {
+    TAKEN.store(true, Ordering::SeqCst);
+    let taken = terminal::enable_raw_mode().and_then(|()| {
+        execute!(io::stdout(), terminal::EnterAlternateScreen, cursor::Hide)?;
+        if mouse {
+            execute!(io::stdout(), event::EnableMouseCapture)?;
+        }
+        Ok(())
+    });
+    taken.inspect_err(|_| hand_back())
+}
+
+/// Hands the terminal back, once. Every step is tried whatever became of the one before:
+/// there is nobody left to tell.
+fn hand_back() {
+    if !TAKEN.swap(false, Ordering::SeqCst) {
+        return;
+    }
+    let mut out = io::stdout();
+    // The frame may have been cut off in the middle.
+    let _ = execute!(out, EndSynchronizedUpdate, style::ResetColor);
+    let _ = execute!(out, event::DisableMouseCapture);
+    let _ = execute!(out, terminal::LeaveAlternateScreen, cursor::Show);
+    let _ = terminal::disable_raw_mode();
+}
+
+/// A frame's bytes, sent in one go. Unlike a `BufWriter` it does not send what is left when it is
+/// dropped: after a panic that would land on the restored screen.
+#[derive(Default)]
+struct Frame {
+    bytes: Vec<u8>,
+}
+
+impl Write for Frame {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut out: Stdout = io::stdout();
+        let sent = out.write_all(&self.bytes).and_then(|()| out.flush());
+        self.bytes.clear();
+        sent
+    }
+}
+
+type Hook = dyn Fn(&PanicHookInfo<'_>) + Send + Sync;
+
+/// What panics on other threads said while the console had the terminal.
+pub(super) type Panics = Arc<Mutex<Vec<String>>>;
+
+/// A panic hook that hands the terminal back before it speaks. A panic of another thread, which the
+/// console outlives, is kept for the console to show.
+pub(super) struct PanicGuard {
+    previous: Arc<Hook>,
+    panics: Panics,
+}
+
+impl PanicGuard {
+    pub(super) fn install(noticed: impl Fn() + Send + Sync + 'static) -> Self {
+        let previous: Arc<Hook> = Arc::from(panic::take_hook());
+        let panics = Panics::default();
+        let console = thread::current().id();
+        let (then, kept) = (Arc::clone(&previous), Arc::clone(&panics));
+        panic::set_hook(Box::new(move |info| {
+            if thread::current().id() != console && TAKEN.load(Ordering::SeqCst) {
+                let name = thread::current().name().unwrap_or("a thread").to_owned();
+                let text = Sanitized::new(&format!("{name} panicked: {info}"));
+                kept.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(text.as_str().to_owned());
+                noticed();
+            } else {
+                hand_back();
+                then(info);
+            }
+        }));
+        Self { previous, panics }
+    }
+
+    /// The panics that have not been taken yet.
+    pub(super) fn take(&self) -> Vec<String> {
+        let mut panics = self.panics.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *panics)
+    }
+}
+
+impl Drop for PanicGuard {
+    fn drop(&mut self) {
+        // A hook cannot be changed while its thread unwinds; the process is about to end then.
+        if !thread::panicking() {
+            let previous = Arc::clone(&self.previous);
+            panic::set_hook(Box::new(move |info| previous(info)));
+        }
+    }
+}

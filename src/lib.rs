@@ -1,0 +1,9 @@
+//! Coalmine: a terminal console for finding out why a live GPU decode server corrupts its answers.
+
+pub mod cli;
+mod demo;
+pub mod engine;
+pub mod headless;
+pub mod probe;
+
+pub use demo::{DEMO_MODEL, demo_checkpoint};

@@ -1,0 +1,5 @@
+//! What watches: canaries over the pools.
+
+mod location;
+
+pub use location::{CanarySight, LocationCanary};
