@@ -68,12 +68,10 @@ impl Mode {
 pub enum Slicing {
     /// Every tile touches the whole range.
     Whole,
-    /// Tile `i` touches `stride` bytes at `i * stride`; a reading tile samples them in `chunks` equal parts.
+    /// Tile `i` touches `stride` bytes at `i * stride`.
     Rows {
         /// Bytes of one row.
         stride: usize,
-        /// Parts a reading tile samples one after the other.
-        chunks: u16,
     },
     /// Tile `i` touches, of every row of `stride` bytes, the `width` bytes at `i * width` (the last tile what is left).
     Columns {
@@ -83,7 +81,10 @@ pub enum Slicing {
         width: usize,
     },
     /// Which bytes a tile touches depends on data: [`Operator::resolve`] tells.
-    Resolved,
+    Resolved {
+        /// Parts a reading tile samples one after the other.
+        chunks: u16,
+    },
 }
 
 /// Bytes that an operator declares it touches.
@@ -126,6 +127,9 @@ pub struct Touch {
 pub struct Cost {
     /// Time that does not shrink with bandwidth: ramp, tail, serial passes; us.
     pub fixed_us: f64,
+    /// Time that the block of every row spends working on its row beside moving bytes (serial passes
+    /// with barriers between them), reading as it goes; us. Only for one block a row.
+    pub block_us: f64,
     /// Delay in the node's lane before it starts, on top of the usual gap; us.
     pub lead_us: f64,
     /// Floating-point operations for every row.

@@ -4,6 +4,9 @@
 //! its ancestors reach; of the earlier accesses to the same bytes, those beyond the clock are unordered
 //! with it. Along one chain the unordered ones are always the latest, so only they are looked at, and a
 //! clock lives only until the node's last successor has been seen.
+//!
+//! A join orders a node behind nearly all that was launched earlier. So histories are kept in order of
+//! their latest access, and the search stops at the oldest node that can still be unordered.
 
 use crate::{Access, ByteRange, Graph, NodeIndex};
 
@@ -47,9 +50,10 @@ pub fn analyse(graph: &Graph) -> Vec<HazardPair> {
     let mut next = 0;
     for node in 0..graph.nodes.len() {
         clocks.advance(graph, node);
+        let oldest = clocks.oldest_unordered(node);
         let end = next + accesses[next..].iter().take_while(|touching| touching.node == node).count();
         for index in next..end {
-            pieces.find(&accesses, index, clocks.clock(node), &mut hazards);
+            pieces.find(&accesses, index, clocks.clock(node), oldest, &mut hazards);
         }
         let from = hazards.len() - hazards.iter().rev().take_while(|hazard| hazard.second == node).count();
         hazards[from..].sort_unstable();
@@ -78,13 +82,16 @@ struct Place {
 
 const NONE: u32 = u32::MAX;
 
-/// Earlier accesses to one piece of memory along one chain, the latest first.
+/// The latest access to one piece of memory along one chain.
 #[derive(Clone, Copy, Debug)]
 struct History {
     chain: u32,
+    position: u32,
+    node: u32,
     latest: u32,
 }
 
+/// An access, and the one before it along the same chain to the same piece.
 #[derive(Clone, Copy, Debug)]
 struct Past {
     access: u32,
@@ -97,6 +104,7 @@ struct Pieces {
     cuts: Vec<usize>,
     /// Pieces that nobody writes have no hazards and keep no history.
     written: Vec<bool>,
+    /// The most recent last.
     readers: Vec<Vec<History>>,
     writers: Vec<Vec<History>>,
     past: Vec<Past>,
@@ -132,14 +140,26 @@ impl Pieces {
     }
 
     /// Adds the hazards between access `index` and earlier ones that its node's clock does not cover.
-    fn find(&self, accesses: &[Touching], index: usize, clock: &[u32], hazards: &mut Vec<HazardPair>) {
+    fn find(
+        &self,
+        accesses: &[Touching],
+        index: usize,
+        clock: &[u32],
+        oldest: u32,
+        hazards: &mut Vec<HazardPair>,
+    ) {
         let second = accesses[index];
         let range = second.declared.range;
         for piece in self.of(range).filter(|&piece| self.written[piece]) {
             let readers: &[History] =
                 if second.declared.mode.writes() { &self.readers[piece] } else { &[] };
-            for history in self.writers[piece].iter().chain(readers) {
+            let recent = |history: &&History| history.node >= oldest;
+            let writers = self.writers[piece].iter().rev().take_while(recent);
+            for history in writers.chain(readers.iter().rev().take_while(recent)) {
                 let ordered = clock.get(history.chain as usize).copied().unwrap_or(0);
+                if history.position <= ordered {
+                    continue;
+                }
                 let mut at = history.latest;
                 while at != NONE && self.past[at as usize].position > ordered {
                     let past = self.past[at as usize];
@@ -174,15 +194,15 @@ impl Pieces {
             } else {
                 &mut self.readers[piece]
             };
-            let added = self.past.len() as u32;
-            let earlier = match histories.iter_mut().find(|history| history.chain == place.chain) {
-                Some(history) => std::mem::replace(&mut history.latest, added),
-                None => {
-                    histories.push(History { chain: place.chain, latest: added });
-                    NONE
-                }
+            let Place { chain, position } = place;
+            let latest = self.past.len() as u32;
+            // Searched from the most recent: a chain often touches the same bytes again soon.
+            let earlier = match histories.iter().rposition(|history| history.chain == chain) {
+                Some(at) => histories.remove(at).latest,
+                None => NONE,
             };
-            self.past.push(Past { access: index as u32, position: place.position, earlier });
+            histories.push(History { chain, position, node: accesses[index].node as u32, latest });
+            self.past.push(Past { access: index as u32, position, earlier });
         }
     }
 }
@@ -190,6 +210,8 @@ impl Pieces {
 /// How far along every chain a node's ancestors reach.
 struct Clocks {
     places: Vec<Place>,
+    /// The nodes of every chain.
+    chains: Vec<Vec<u32>>,
     /// Position of the last node of every chain.
     ends: Vec<u32>,
     /// The chain that a lane's nodes are on, as long as the lane's nodes are ordered.
@@ -211,6 +233,7 @@ impl Clocks {
         }
         Self {
             places: vec![Place::default(); graph.nodes.len()],
+            chains: Vec::new(),
             ends: Vec::new(),
             chain_of_lane: [NONE; 256],
             rows: Vec::new(),
@@ -227,6 +250,12 @@ impl Clocks {
 
     fn place(&self, node: NodeIndex) -> Place {
         self.places[node]
+    }
+
+    /// The earliest node that is not ordered before the node advanced to last.
+    fn oldest_unordered(&self, node: NodeIndex) -> u32 {
+        let beyond = |(chain, &at): (&Vec<u32>, &u32)| chain.get(at as usize).copied();
+        self.chains.iter().zip(self.clock(node)).filter_map(beyond).min().unwrap_or(NONE)
     }
 
     /// Computes the clock of the next node in launch order.
@@ -259,12 +288,14 @@ impl Clocks {
             let owned = |chain: u32| self.chain_of_lane.contains(&chain);
             (0..self.ends.len() as u32).find(|&chain| covered(chain) && !owned(chain)).unwrap_or_else(|| {
                 self.ends.push(0);
+                self.chains.push(Vec::new());
                 (self.ends.len() - 1) as u32
             })
         };
         clock.resize(self.ends.len(), 0);
         self.chain_of_lane[lane] = chain;
         self.ends[chain as usize] += 1;
+        self.chains[chain as usize].push(node as u32);
         clock[chain as usize] = self.ends[chain as usize];
         self.places[node] = Place { chain, position: self.ends[chain as usize] };
         self.rows[row as usize] = clock;

@@ -165,22 +165,17 @@ impl Access {
 
     /// Rows of `stride` bytes, one a tile, read.
     pub fn read_rows(range: ByteRange, stride: usize) -> Self {
-        Self { range, mode: Mode::Read, slicing: crate::Slicing::Rows { stride, chunks: 1 } }
-    }
-
-    /// Rows of `stride` bytes, one a tile, read in `chunks` parts.
-    pub fn read_rows_in_chunks(range: ByteRange, stride: usize, chunks: u16) -> Self {
-        Self { range, mode: Mode::Read, slicing: crate::Slicing::Rows { stride, chunks } }
+        Self { range, mode: Mode::Read, slicing: crate::Slicing::Rows { stride } }
     }
 
     /// Rows of `stride` bytes, one a tile, written.
     pub fn write_rows(range: ByteRange, stride: usize) -> Self {
-        Self { range, mode: Mode::Write, slicing: crate::Slicing::Rows { stride, chunks: 1 } }
+        Self { range, mode: Mode::Write, slicing: crate::Slicing::Rows { stride } }
     }
 
     /// Rows of `stride` bytes, one a tile, changed in place.
     pub fn change_rows(range: ByteRange, stride: usize) -> Self {
-        Self { range, mode: Mode::ReadWrite, slicing: crate::Slicing::Rows { stride, chunks: 1 } }
+        Self { range, mode: Mode::ReadWrite, slicing: crate::Slicing::Rows { stride } }
     }
 
     /// Columns of rows of `stride` bytes, `width` bytes a tile, written.
@@ -190,6 +185,6 @@ impl Access {
 
     /// Bytes whose share of a tile depends on data.
     pub fn resolved(range: ByteRange, mode: Mode) -> Self {
-        Self { range, mode, slicing: crate::Slicing::Resolved }
+        Self { range, mode, slicing: crate::Slicing::Resolved { chunks: 1 } }
     }
 }

@@ -24,6 +24,9 @@ const FLAGS: usize = 16;
 /// Steps over which the length of a step is averaged.
 const SPEED_STEPS: usize = 32;
 
+/// What a witness is.
+const WITNESS: &str = "virtual GPU's own record";
+
 /// View of the overview. There is nothing to select: it shows what fits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OverviewView {}
@@ -146,7 +149,7 @@ impl<'a> Page<'a> {
         diverged_cell(&mut pen, scene, &state.totals);
         if state.toggle_step > 0 {
             let step = state.toggle_step;
-            self.line(Ink::Dim, "since the flip at step ").put(
+            self.line(Ink::Dim, "since flip at ").put(
                 scene.theme.ink(Ink::Dim),
                 format_args!("{}:", Grouped(step)),
             );
@@ -186,17 +189,29 @@ impl<'a> Page<'a> {
         pen.text(dim, "since start").to(second);
         if flipped {
             let step = Grouped(state.toggle_step);
-            pen.put(dim, format_args!("since the flip at step {step}"));
+            pen.put(dim, format_args!("since flip at {step}"));
         } else {
             pen.text(dim, "no toggle flipped yet");
         }
         for (ink, label, cell) in rows {
+            let row = self.row;
             let mut pen = self.line(ink, label);
-            cell(&mut pen, scene, &state.totals);
-            if flipped {
-                pen.to(second);
-                cell(&mut pen, scene, &state.since_toggle);
+            if !flipped {
+                cell(&mut pen, scene, &state.totals);
+                continue;
             }
+            cell(pen.stop_at(second - 1), scene, &state.totals);
+            let mut pen = Pen::new(self.buffer, self.area, row);
+            cell(pen.to(second), scene, &state.since_toggle);
+        }
+        if flipped && self.room() > 6 {
+            self.line(Ink::Dim, "").text(dim, WITNESS);
+        }
+        if state.since_toggle.carried_over > 0 {
+            let before = Grouped(state.since_toggle.carried_over);
+            self.line(Ink::Dim, "  hit earlier")
+                .to(second)
+                .put(dim, format_args!("{before} damaged before"));
         }
         self.space(6);
         self.sessions();
@@ -460,7 +475,7 @@ fn corrupt_cell(pen: &mut Pen<'_>, scene: Scene<'_>, totals: &Totals) {
     }
     pen.put(dim, format_args!(" of {}", Grouped(at_risk(totals))));
     if totals.carried_over > 0 {
-        let earlier = format_args!(", {} hit before", Grouped(totals.carried_over));
+        let earlier = format_args!(", {} damaged before", Grouped(totals.carried_over));
         if pen.room() >= width_of(earlier) {
             pen.put(dim, earlier);
         }
@@ -529,7 +544,7 @@ fn witnesses(pen: &mut Pen<'_>, scene: Scene<'_>, totals: &Totals) {
             theme.ink(Ink::Warning),
             format_args!(" {without} hit steps without"),
         );
-    } else if pen.room() >= 30 {
-        pen.text(theme.ink(Ink::Dim), " virtual GPU's own record");
+    } else if usize::from(pen.room()) > WITNESS.len() {
+        pen.put(theme.ink(Ink::Dim), format_args!(" {WITNESS}"));
     }
 }

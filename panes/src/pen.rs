@@ -77,6 +77,13 @@ impl<'a> Pen<'a> {
         self
     }
 
+    /// Moves the right edge in to a column of the area.
+    pub fn stop_at(&mut self, column: u16) -> &mut Self {
+        self.right = self.right.min(self.left.saturating_add(column));
+        self.x = self.x.min(self.right);
+        self
+    }
+
     /// Skips cells.
     pub fn skip(&mut self, cells: u16) -> &mut Self {
         self.x = self.x.saturating_add(cells).min(self.right);

@@ -128,7 +128,7 @@ static ASCII: Glyphs = Glyphs {
     cursor: ">",
     ellipsis: "~",
     corrupt: "X",
-    diverged: "#",
+    diverged: "D",
     good: "+",
     arrow: ">",
     dot: "|",

@@ -87,7 +87,8 @@ struct Help {
 
 impl Help {
     fn new(focus: PaneId) -> Self {
-        let (mut commands, others): (Vec<_>, Vec<_>) = COMMANDS
+        type Commands = Vec<&'static ConsoleCommand>;
+        let (mut commands, others): (Commands, Commands) = COMMANDS
             .iter()
             .partition(|command| command.scope.covers(focus));
         commands.extend(others);

@@ -2,7 +2,7 @@
 
 use std::{
     future::{self, poll_fn},
-    io,
+    io::{self, Write},
     pin::Pin,
     sync::Arc,
     thread,
@@ -42,8 +42,9 @@ pub(super) fn run(target: TargetHandle, options: ConsoleOptions) -> Result<Exit,
     let guard = PanicGuard::install(move || noticed.notify_one());
     let result = runtime.block_on(serve(target, &options, &wake, &guard));
     // Now that the terminal is the shell's again, what could not be printed before is.
-    for panic in guard.take() {
-        eprintln!("{panic}");
+    for panic in guard.since(0) {
+        // Standard error may have gone with the terminal.
+        let _ = writeln!(io::stderr(), "{panic}");
     }
     match result {
         Err(error) if is_gone(&error) => Ok(Exit::TerminalGone),
@@ -72,6 +73,8 @@ async fn serve(
     let mut next_frame = Instant::now() + interval;
     let mut drained = Vec::new();
     let mut more = false;
+    let mut panics = 0;
+    let mut own_stop = false;
     loop {
         if app.is_dirty() && Instant::now() >= next_frame {
             screen.draw(&mut app)?;
@@ -81,7 +84,9 @@ async fn serve(
             biased;
             () = gone.notified() => return Ok(Exit::TerminalGone),
             number = signals.next() => match number {
-                Signal::TSTP => suspend(&mut screen, &mut app)?,
+                // The one that `stop_job` sent to the whole job.
+                Signal::TSTP if std::mem::take(&mut own_stop) => {}
+                Signal::TSTP => stop_here(&mut screen, &mut app)?,
                 Signal::CONT => {
                     // Stopped from outside: the shell may have changed the terminal's modes.
                     screen.enter()?;
@@ -99,7 +104,8 @@ async fn serve(
                 if events.is_closed() {
                     app.target_ended();
                 }
-                for panic in guard.take() {
+                for panic in guard.since(panics) {
+                    panics += 1;
                     app.warn(panic);
                 }
                 more = app.fold();
@@ -112,7 +118,11 @@ async fn serve(
             None => {}
             Some(Request::Exit(exit)) => return Ok(exit),
             Some(Request::Repaint) => screen.repaint()?,
-            Some(Request::Suspend) => ask_to_stop(&mut app),
+            Some(Request::Suspend) if has_shell() => {
+                own_stop = true;
+                stop_job(&mut screen, &mut app)?;
+            }
+            Some(Request::Suspend) => app.warn("There is no shell to suspend to.".to_owned()),
         }
     }
 }
@@ -168,25 +178,31 @@ impl Signals {
     }
 }
 
-/// Stops the whole job, as the terminal does for Ctrl-Z when it is not in raw mode: `cargo run`
-/// above must stop with it, or the shell would not notice. Our own turn comes as SIGTSTP.
-fn ask_to_stop(app: &mut App) {
-    // In a session of our own there is no shell that could continue us.
+/// Whether there is a shell that could continue this process once it is stopped.
+fn has_shell() -> bool {
     let session = |pid| getsid(pid).ok();
-    if session(None) == Some(getpid()) || session(getppid()) != session(None) {
-        app.warn("There is no shell to suspend to.".to_owned());
-    } else if let Err(error) = kill_current_process_group(Signal::TSTP) {
-        app.warn(format!("This process cannot be suspended: {error}"));
-    }
+    session(None) != Some(getpid()) && session(getppid()) == session(None)
 }
 
-fn suspend(screen: &mut Screen, app: &mut App) -> io::Result<()> {
+/// Stops the whole job, as the terminal does for Ctrl-Z when it is not in raw mode: `cargo run`
+/// above must stop with it, or the shell would not notice. Returns when the shell continues it.
+///
+/// The terminal is handed back first. Once its other processes have stopped, the job is in the
+/// background, where changing the terminal's modes would stop this process a second time.
+fn stop_job(screen: &mut Screen, app: &mut App) -> io::Result<()> {
     screen.leave();
-    // Stops here, until SIGCONT.
-    let stopped = kill_process(getpid(), Signal::STOP);
+    kill_current_process_group(Signal::TSTP)?;
+    stop_here(screen, app)
+}
+
+/// Stops this process only.
+fn stop_here(screen: &mut Screen, app: &mut App) -> io::Result<()> {
+    screen.leave();
+    // The next line is reached at SIGCONT.
+    kill_process(getpid(), Signal::STOP)?;
     screen.enter()?;
     app.resized();
-    Ok(stopped?)
+    Ok(())
 }
 
 /// Watches for the terminal's end on a thread of its own.

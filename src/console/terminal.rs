@@ -1,7 +1,7 @@
 //! The terminal: taken, handed back whatever happens, drawn on in whole frames.
 
 use std::{
-    io::{self, Stdout, Write},
+    io::{self, Write},
     panic::{self, PanicHookInfo},
     sync::{
         Arc, Mutex, PoisonError,
@@ -15,7 +15,11 @@ use crossterm::{
     cursor, event, execute, queue, style,
     terminal::{self, BeginSynchronizedUpdate, EndSynchronizedUpdate},
 };
-use ratatui::{Terminal, backend::CrosstermBackend};
+use ratatui::{
+    Terminal,
+    backend::CrosstermBackend,
+    layout::{Position, Rect},
+};
 
 use super::App;
 
@@ -50,7 +54,10 @@ impl Screen {
 
     /// Forgets what is on screen, so that the next frame draws all of it.
     pub(super) fn repaint(&mut self) -> io::Result<()> {
-        self.terminal.clear()
+        // Not `Terminal::clear`: it asks the terminal for the cursor's place, and the thread that would
+        // read the answer is waiting for keys.
+        let size = self.terminal.size()?;
+        self.terminal.resize(Rect::from((Position::ORIGIN, size)))
     }
 
     /// Hands the terminal to the shell.
@@ -111,8 +118,13 @@ impl Write for Frame {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let mut out: Stdout = io::stdout();
-        let sent = out.write_all(&self.bytes).and_then(|()| out.flush());
+        let mut out = io::stdout();
+        // Ratatui shows the cursor when it is dropped, and prints if that fails: too late for both.
+        let sent = if TAKEN.load(Ordering::SeqCst) {
+            out.write_all(&self.bytes).and_then(|()| out.flush())
+        } else {
+            Ok(())
+        };
         self.bytes.clear();
         sent
     }
@@ -121,7 +133,19 @@ impl Write for Frame {
 type Hook = dyn Fn(&PanicHookInfo<'_>) + Send + Sync;
 
 /// What panics on other threads said while the console had the terminal.
-pub(super) type Panics = Arc<Mutex<Vec<String>>>;
+type Panics = Arc<Mutex<Vec<String>>>;
+
+fn describe(info: &PanicHookInfo<'_>) -> String {
+    let thread = thread::current();
+    let name = thread.name().unwrap_or("unnamed");
+    let text = info.payload_as_str().unwrap_or("no message");
+    let place = info
+        .location()
+        .map_or_else(String::new, |place| format!(" ({place})"));
+    // A panic's text may quote what came from outside.
+    let text = Sanitized::new(&format!("The {name} thread panicked: {text}{place}"));
+    text.as_str().to_owned()
+}
 
 /// A panic hook that hands the terminal back before it speaks. A panic of another thread, which the
 /// console outlives, is kept for the console to show.
@@ -138,11 +162,9 @@ impl PanicGuard {
         let (then, kept) = (Arc::clone(&previous), Arc::clone(&panics));
         panic::set_hook(Box::new(move |info| {
             if thread::current().id() != console && TAKEN.load(Ordering::SeqCst) {
-                let name = thread::current().name().unwrap_or("a thread").to_owned();
-                let text = Sanitized::new(&format!("{name} panicked: {info}"));
                 kept.lock()
                     .unwrap_or_else(PoisonError::into_inner)
-                    .push(text.as_str().to_owned());
+                    .push(describe(info));
                 noticed();
             } else {
                 hand_back();
@@ -152,10 +174,10 @@ impl PanicGuard {
         Self { previous, panics }
     }
 
-    /// The panics that have not been taken yet.
-    pub(super) fn take(&self) -> Vec<String> {
-        let mut panics = self.panics.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *panics)
+    /// All panics but the first `seen`.
+    pub(super) fn since(&self, seen: usize) -> Vec<String> {
+        let panics = self.panics.lock().unwrap_or_else(PoisonError::into_inner);
+        panics.get(seen..).unwrap_or_default().to_vec()
     }
 }
 

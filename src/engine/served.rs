@@ -11,8 +11,10 @@ use coalmine_kernels::{Cost, Extent, Tiles, Touch};
 const PRODUCT_FIXED_US: f64 = 1.2;
 /// Time of a small element-wise kernel, us.
 const ELEMENTWISE_FIXED_US: f64 = 1.7;
-/// Time of the top-k beyond reading its scores: its passes over a row are serial, us.
-const TOP_K_FIXED_US: f64 = 2.4;
+/// Ramp and tail of the top-k, us.
+const TOP_K_FIXED_US: f64 = 0.9;
+/// What the top-k's block works on its row: radix passes over the scores, one after the other, us.
+const TOP_K_BLOCK_US: f64 = 1.5;
 /// Time of sparse attention beyond its memory traffic, us.
 const ATTENTION_FIXED_US: f64 = 6.0;
 /// Columns that one block of a tiled product covers.
@@ -75,7 +77,7 @@ impl ServedShape {
         intermediate: 2048,
         vocabulary: 129_280,
         kv_row: 584,
-        preamble_tokens: 2048,
+        preamble_tokens: 1024,
         tokens_per_token: 4,
     };
 
@@ -185,6 +187,7 @@ impl LayerCosts<'_> {
     pub fn top_k(&self, logits: u8, selected: u8) -> Cost {
         Cost {
             fixed_us: TOP_K_FIXED_US,
+            block_us: TOP_K_BLOCK_US,
             touches: vec![
                 self.touch(Data::Activation(logits), Extent::PerRatio4Entry(4.0), false),
                 self.touch(Data::Activation(selected), Extent::PerRow(self.shape.index_topk as f64 * 4.0), true),

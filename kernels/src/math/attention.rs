@@ -145,58 +145,79 @@ impl Block<'_> {
     /// `scores[h][s] = scale * (q_h . kv_s)`, for four keys at a time.
     #[inline(always)]
     fn dots<L: Lanes, const H: usize>(self, lanes: L, q: &[f32], scores: &mut [f32]) {
-        let chunks = self.dim / LANES;
         let keys = scores.len() / H;
-        let scale = lanes.splat(self.scale);
         let q: [Row<'_>; H] = std::array::from_fn(
             #[inline(always)]
             |h| Row::new(q, h, self.dim),
         );
-        let mut first = 0;
-        while first < keys {
-            let count = KEYS.min(keys - first);
-            // Where fewer are left the last one is repeated.
-            let key: [Row<'_>; KEYS] = std::array::from_fn(
-                #[inline(always)]
-                |i| Row::new(self.kv, first + i.min(count - 1), self.dim),
-            );
-            let mut sums = [[lanes.zero(); KEYS]; H];
-            for c in 0..chunks {
-                let mut loaded = [lanes.zero(); KEYS];
-                for i in 0..KEYS {
-                    loaded[i] = lanes.load(&key[i].chunks[c]);
-                }
-                for h in 0..H {
-                    let q = lanes.load(&q[h].chunks[c]);
-                    for i in 0..KEYS {
-                        sums[h][i] = lanes.fma(q, loaded[i], sums[h][i]);
-                    }
-                }
-            }
-            if chunks * LANES < self.dim {
-                for h in 0..H {
-                    let q = lanes.load_some(q[h].rest);
-                    for i in 0..KEYS {
-                        sums[h][i] = lanes.fma(q, lanes.load_some(key[i].rest), sums[h][i]);
-                    }
-                }
-            }
-            let mut all = [lanes.zero(); LANES];
+        let whole = keys / KEYS * KEYS;
+        for first in (0..whole).step_by(KEYS) {
+            let dots = self.four_keys(lanes, &q, first, KEYS);
             for h in 0..H {
-                for i in 0..KEYS {
-                    all[h * KEYS + i] = sums[h][i];
+                if let Some(scores) = scores[h * keys + first..].first_chunk_mut::<KEYS>() {
+                    *scores = dots[h];
                 }
             }
-            let dots = lanes.store(lanes.mul(lanes.sum_each(all), scale));
-            for (h, dots) in dots.as_chunks::<KEYS>().0[..H].iter().enumerate() {
-                let scores = &mut scores[h * keys + first..];
-                match scores.first_chunk_mut::<KEYS>() {
-                    Some(scores) if count == KEYS => *scores = *dots,
-                    _ => scores[..count].copy_from_slice(&dots[..count]),
-                }
-            }
-            first += KEYS;
         }
+        if whole < keys {
+            let dots = self.four_keys(lanes, &q, whole, keys - whole);
+            for h in 0..H {
+                for i in 0..keys - whole {
+                    scores[h * keys + whole + i] = dots[h][i];
+                }
+            }
+        }
+    }
+
+    /// The scores of the keys from `first` on, of which there are `count`; the last one is repeated to make four.
+    #[inline(always)]
+    fn four_keys<L: Lanes, const H: usize>(
+        self,
+        lanes: L,
+        q: &[Row<'_>; H],
+        first: usize,
+        count: usize,
+    ) -> [[f32; KEYS]; H] {
+        let chunks = self.dim / LANES;
+        let key: [Row<'_>; KEYS] = std::array::from_fn(
+            #[inline(always)]
+            |i| Row::new(self.kv, first + i.min(count - 1), self.dim),
+        );
+        let mut sums = [[lanes.zero(); KEYS]; H];
+        for c in 0..chunks {
+            let mut loaded = [lanes.zero(); KEYS];
+            for i in 0..KEYS {
+                loaded[i] = lanes.load(&key[i].chunks[c]);
+            }
+            for h in 0..H {
+                let q = lanes.load(&q[h].chunks[c]);
+                for i in 0..KEYS {
+                    sums[h][i] = lanes.fma(q, loaded[i], sums[h][i]);
+                }
+            }
+        }
+        if chunks * LANES < self.dim {
+            for h in 0..H {
+                let q = lanes.load_some(q[h].rest);
+                for i in 0..KEYS {
+                    sums[h][i] = lanes.fma(q, lanes.load_some(key[i].rest), sums[h][i]);
+                }
+            }
+        }
+        let mut all = [lanes.zero(); LANES];
+        for h in 0..H {
+            for i in 0..KEYS {
+                all[h * KEYS + i] = sums[h][i];
+            }
+        }
+        let dots = lanes.store(lanes.mul(lanes.sum_each(all), lanes.splat(self.scale)));
+        let mut scores = [[0.0; KEYS]; H];
+        for h in 0..H {
+            for i in 0..KEYS {
+                scores[h][i] = dots[h * KEYS + i];
+            }
+        }
+        scores
     }
 
     /// The weighted sum of `C` chunks of the values for `H` heads, times `scales`. With `SUM`, `scales` comes in as

@@ -187,9 +187,13 @@ impl Scores<'_> {
 /// is chosen only when fewer than `k` numbers are left, lowest index first.
 ///
 /// # Panics
-/// If `out` is shorter than `k` or there are more than 2^24 scores.
+/// If `out` is shorter than `k` or there are more than 2^31 - 1 scores.
 pub fn top_k(cpu: Cpu, scores: &[f32], k: usize, out: &mut [i32]) {
-    assert!(scores.len() <= 1 << 24, "top_k: {} scores", scores.len());
+    assert!(
+        i32::try_from(scores.len()).is_ok(),
+        "top_k: {} scores",
+        scores.len()
+    );
     let (out, unused) = out.split_at_mut(k);
     unused.fill(-1);
     let (chosen, missing) = out.split_at_mut(k.min(scores.len()));
@@ -201,11 +205,7 @@ pub fn top_k(cpu: Cpu, scores: &[f32], k: usize, out: &mut [i32]) {
         return;
     }
     if !chosen.is_empty() {
-        let cut = cpu.run(FindCut {
-            scores,
-            k: chosen.len(),
-        });
-        cut.select(scores, chosen);
+        cpu.run(TopK { scores, chosen });
     }
 }
 
@@ -229,15 +229,26 @@ impl Cut {
         }
     }
 
-    fn select(mut self, scores: &[f32], chosen: &mut [i32]) {
+    /// Writes the indices of the scores that belong to it, of which there are as many as places in `chosen`.
+    #[inline(always)]
+    fn select<L: Lanes>(mut self, lanes: L, scores: &[f32], chosen: &mut [i32]) {
         let mut filled = 0;
         if self.ties == usize::MAX {
-            for (&score, index) in scores.iter().zip(0..) {
-                if filled == chosen.len() {
-                    break;
+            let limit = lanes.splat(self.threshold);
+            let (chunks, rest) = scores.as_chunks::<LANES>();
+            for (chunk, start) in chunks.iter().zip((0..).step_by(LANES)) {
+                let mut mask = lanes.at_least(lanes.load(chunk), limit);
+                while mask != 0 && filled < chosen.len() {
+                    chosen[filled] = start + mask.trailing_zeros() as i32;
+                    filled += 1;
+                    mask &= mask - 1;
                 }
-                chosen[filled] = index;
-                filled += usize::from(score >= self.threshold);
+            }
+            for (&score, index) in rest.iter().zip((chunks.len() * LANES) as i32..) {
+                if score >= self.threshold && filled < chosen.len() {
+                    chosen[filled] = index;
+                    filled += 1;
+                }
             }
             return;
         }
@@ -257,79 +268,97 @@ impl Cut {
 
 /// Finds the k-th largest score, where fewer than `scores.len()` are asked for: bisects on the integers that order
 /// as floats do until one vector holds what is left, and ranks that.
-struct FindCut<'a> {
+struct TopK<'a> {
     scores: &'a [f32],
-    k: usize,
+    chosen: &'a mut [i32],
 }
 
-impl Kernel for FindCut<'_> {
-    type Output = Cut;
+impl Kernel for TopK<'_> {
+    type Output = ();
 
     #[inline(always)]
-    fn run<L: Lanes>(self, lanes: L) -> Cut {
-        let numbers = at_least(lanes, self.scores, f32::NEG_INFINITY);
-        if numbers <= self.k {
-            return Cut {
-                threshold: f32::NEG_INFINITY,
-                ties: numbers,
-                nans: self.k - numbers,
-            };
-        }
-        // `inside` scores (at least k) are >= low, `above` (fewer than k) are >= high, which starts out as a NaN.
-        let (mut low, mut high) = (order(f32::NEG_INFINITY), order(f32::INFINITY) + 1);
-        let (mut inside, mut above) = (numbers, 0);
-        while high - low > 1 && inside - above > LANES {
-            let middle = low + (high - low) / 2;
-            let count = at_least(lanes, self.scores, unorder(middle));
-            if count == self.k {
-                return Cut::from(unorder(middle));
-            }
-            if count > self.k {
-                (low, inside) = (middle, count);
-            } else {
-                (high, above) = (middle, count);
-            }
-        }
-        if high - low == 1 {
-            return Cut {
-                threshold: unorder(low),
-                ties: self.k - above,
-                nans: 0,
-            };
-        }
-        self.rank(unorder(low), unorder(high), above)
+    fn run<L: Lanes>(self, lanes: L) {
+        let (scores, k) = (self.scores, self.chosen.len());
+        find_cut(lanes, scores, k).select(lanes, scores, self.chosen);
     }
 }
 
-impl FindCut<'_> {
-    /// The cut among the at most sixteen scores between `low` and `high`; `above` are larger.
-    #[inline(always)]
-    fn rank(&self, low: f32, high: f32, above: usize) -> Cut {
-        // One more, since a score that does not count is written as well.
-        let mut left = [f32::NAN; LANES + 1];
-        let mut count = 0;
-        for &score in self.scores {
-            left[count] = score;
-            count += usize::from(score >= low) & usize::from(!(score >= high));
+#[inline(always)]
+fn find_cut<L: Lanes>(lanes: L, scores: &[f32], k: usize) -> Cut {
+    let numbers = at_least(lanes, scores, f32::NEG_INFINITY);
+    if numbers <= k {
+        return Cut {
+            threshold: f32::NEG_INFINITY,
+            ties: numbers,
+            nans: k - numbers,
+        };
+    }
+    // `inside` scores (at least k) are >= low, `above` (fewer than k) are >= high, which starts out as a NaN.
+    let (mut low, mut high) = (order(f32::NEG_INFINITY), order(f32::INFINITY) + 1);
+    let (mut inside, mut above) = (numbers, 0);
+    while high - low > 1 && inside - above > LANES {
+        let middle = low + (high - low) / 2;
+        let count = at_least(lanes, scores, unorder(middle));
+        if count == k {
+            return Cut::from(unorder(middle));
         }
-        let left = &left[..count];
-        let mut threshold = f32::NEG_INFINITY;
-        let mut reached = self.scores.len();
-        for &score in left {
-            let count = above + left.iter().map(|&s| usize::from(s >= score)).sum::<usize>();
-            if count >= self.k && score >= threshold {
-                (threshold, reached) = (score, count);
-            }
+        if count > k {
+            (low, inside) = (middle, count);
+        } else {
+            (high, above) = (middle, count);
         }
-        if reached == self.k {
-            return Cut::from(threshold);
-        }
-        let equal = left.iter().filter(|&&score| score == threshold).count();
-        Cut {
-            threshold,
-            ties: self.k - (reached - equal),
+    }
+    if high - low == 1 {
+        return Cut {
+            threshold: unorder(low),
+            ties: k - above,
             nans: 0,
+        };
+    }
+    rank(lanes, scores, k, unorder(low), unorder(high), above)
+}
+
+/// The cut among the at most sixteen scores that are `>= low` and not `>= high`; `above` are.
+#[inline(always)]
+fn rank<L: Lanes>(lanes: L, scores: &[f32], k: usize, low: f32, high: f32, above: usize) -> Cut {
+    let mut left = [f32::NAN; LANES];
+    let mut count = 0;
+    let limits = (lanes.splat(low), lanes.splat(high));
+    let (chunks, rest) = scores.as_chunks::<LANES>();
+    for chunk in chunks {
+        let values = lanes.load(chunk);
+        let mut mask = lanes.at_least(values, limits.0) & !lanes.at_least(values, limits.1);
+        while mask != 0 && count < LANES {
+            left[count] = chunk[mask.trailing_zeros() as usize % LANES];
+            count += 1;
+            mask &= mask - 1;
         }
+    }
+    for &score in rest {
+        let below = score < high || high.is_nan();
+        if score >= low && below && count < LANES {
+            left[count] = score;
+            count += 1;
+        }
+    }
+    let mut threshold = f32::NEG_INFINITY;
+    let mut reached = usize::MAX;
+    for &score in &left[..count] {
+        let mask = lanes.at_least(lanes.load(&left), lanes.splat(score));
+        let count = above + mask.count_ones() as usize;
+        // Of the scores that reach k, the largest; equal ones reach equally many.
+        if count >= k && count < reached {
+            (threshold, reached) = (score, count);
+        }
+    }
+    if reached == k {
+        return Cut::from(threshold);
+    }
+    let equal = left.iter().filter(|&&score| score == threshold).count();
+    Cut {
+        threshold,
+        ties: k + equal - reached,
+        nans: 0,
     }
 }
 
@@ -338,22 +367,12 @@ impl FindCut<'_> {
 fn at_least<L: Lanes>(lanes: L, scores: &[f32], threshold: f32) -> usize {
     let limit = lanes.splat(threshold);
     let (chunks, rest) = scores.as_chunks::<LANES>();
-    let (fours, chunks) = chunks.as_chunks::<4>();
-    let mut counts = [lanes.zero(); 4];
-    for four in fours {
-        for i in 0..4 {
-            counts[i] = lanes.add(counts[i], lanes.at_least(lanes.load(&four[i]), limit));
-        }
+    let mut count = 0;
+    for chunk in chunks {
+        count += lanes.at_least(lanes.load(chunk), limit).count_ones();
     }
-    for (count, chunk) in counts.iter_mut().zip(chunks) {
-        *count = lanes.add(*count, lanes.at_least(lanes.load(chunk), limit));
-    }
-    let [a, b, c, d] = counts;
-    let last = rest
-        .iter()
-        .map(|&score| usize::from(score >= threshold))
-        .sum::<usize>();
-    lanes.sum(lanes.add(lanes.add(a, b), lanes.add(c, d))) as usize + last
+    let last = rest.iter().map(|&score| u32::from(score >= threshold));
+    (count + last.sum::<u32>()) as usize
 }
 
 /// An integer for each float, in the same order (-0 just below 0).

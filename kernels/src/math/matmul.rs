@@ -124,7 +124,7 @@ pub fn matmul_panels(
         x,
         x_stride,
         rows,
-        source: InOrder,
+        indices: None,
         w,
         panels,
         y,
@@ -159,7 +159,7 @@ pub fn matmul_gather(
         x,
         x_stride,
         rows,
-        source: Gathered(row_indices),
+        indices: Some(row_indices),
         w,
         panels,
         y,
@@ -189,43 +189,19 @@ fn check(w: &PackedMatrix, panels: &Range<usize>, rows: usize, y: &[f32], y_stri
     );
 }
 
-/// Where row `i` of the product lies in `x`.
-trait Source: Copy {
-    fn row(self, index: usize) -> usize;
-}
-
-#[derive(Clone, Copy)]
-struct InOrder;
-
-impl Source for InOrder {
-    #[inline(always)]
-    fn row(self, index: usize) -> usize {
-        index
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Gathered<'a>(&'a [u32]);
-
-impl Source for Gathered<'_> {
-    #[inline(always)]
-    fn row(self, index: usize) -> usize {
-        self.0[index] as usize
-    }
-}
-
-struct Product<'a, S> {
+struct Product<'a> {
     x: &'a [f32],
     x_stride: usize,
     rows: usize,
-    source: S,
+    /// Where row `i` of the product lies in `x`; `None`: at `i`.
+    indices: Option<&'a [u32]>,
     w: &'a PackedMatrix,
     panels: Range<usize>,
     y: &'a mut [f32],
     y_stride: usize,
 }
 
-impl<S: Source> Kernel for Product<'_, S> {
+impl Kernel for Product<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -262,7 +238,7 @@ fn group_of<L: Lanes>(rows: usize) -> usize {
     (1 << fit.ilog2()).min(8)
 }
 
-impl<S: Source> Product<'_, S> {
+impl Product<'_> {
     #[inline(always)]
     fn tile_of<L: Lanes>(&mut self, lanes: L, row: usize, rows: usize, panel: usize, width: usize) {
         macro_rules! choose {
@@ -302,7 +278,12 @@ impl<S: Source> Product<'_, S> {
         let inputs = self.w.inputs;
         let x: [&[f32]; R] = std::array::from_fn(
             #[inline(always)]
-            |r| &self.x[self.source.row(row + r) * self.x_stride..][..inputs],
+            |r| {
+                let row = self
+                    .indices
+                    .map_or(row + r, |indices| indices[row + r] as usize);
+                &self.x[row * self.x_stride..][..inputs]
+            },
         );
         let w: [&[[f32; LANES]]; P] = std::array::from_fn(
             #[inline(always)]

@@ -234,8 +234,8 @@ fn prepare_private(prepared: &Prepared, index: NodeIndex, private: &mut Vec<Opti
 
 fn chunks_of(slicing: Slicing) -> u16 {
     match slicing {
-        Slicing::Rows { chunks, .. } => chunks.max(1),
-        Slicing::Whole | Slicing::Columns { .. } | Slicing::Resolved => 1,
+        Slicing::Resolved { chunks } => chunks.max(1),
+        Slicing::Whole | Slicing::Columns { .. } | Slicing::Rows { .. } => 1,
     }
 }
 
@@ -254,19 +254,21 @@ fn touched(
     let declared = operator.accesses()[access];
     match declared.slicing {
         Slicing::Whole => ranges.push(declared.range),
-        Slicing::Resolved => operator.resolve(memory, access, tile, ranges),
-        Slicing::Rows { stride, chunks } => {
-            let row = declared.range.part(tile * stride, stride.min(declared.range.length - tile * stride));
-            match chunk {
-                None => ranges.push(row),
-                Some(chunk) => {
-                    // Chunks are cut at multiples of four bytes, so that no value is torn by the cut itself.
-                    let chunks = usize::from(chunks.max(1));
-                    let cut = |i: usize| if i == chunks { row.length } else { row.length * i / chunks / 4 * 4 };
-                    let (from, to) = (cut(usize::from(chunk)), cut(usize::from(chunk) + 1));
-                    ranges.push(row.part(from, to - from));
+        Slicing::Resolved { chunks } => {
+            operator.resolve(memory, access, tile, ranges);
+            if let (Some(chunk), 2..) = (chunk, chunks) {
+                for range in ranges.iter_mut() {
+                    // Cut at multiples of four bytes, so that no value is torn by the cut itself.
+                    let cut = |i: u16| match i {
+                        i if i == chunks => range.length,
+                        i => range.length * usize::from(i) / usize::from(chunks) / 4 * 4,
+                    };
+                    *range = range.part(cut(chunk), cut(chunk + 1) - cut(chunk));
                 }
             }
+        }
+        Slicing::Rows { stride } => {
+            ranges.push(declared.range.part(tile * stride, stride.min(declared.range.length - tile * stride)));
         }
         Slicing::Columns { stride, width } => {
             let from = tile * width;

@@ -15,14 +15,17 @@ pub struct CostProfile {
     /// How often the transfer time of a displaced dirty byte is paid by the kernel that displaces it. Fitted:
     /// a clone of 64 MiB before a replay holds the lane that reads 4 MB more up by 0.68 us.
     pub write_back_weight: f64,
-    /// Bandwidth of second-level cache hits, bytes/us. Assumed: 2.5 times that of memory.
+    /// Bandwidth of second-level cache hits, bytes/us. Fitted, with `queueing_share`, to how a row's chance
+    /// falls with the batch: 1e-3 at 80 rows, 6e-6 at 32, none at 8 and 1.
     pub cache_bytes_per_us: f64,
     /// Usable bytes of the second-level cache, a multiple of 2^20. Published: 60 MB.
     pub cache_bytes: u64,
     /// Bytes/us that one block pulls when it works through a row of its own. Fitted to the served index
-    /// reader's rows of 600 to 1,100 entries (0.5 us for 64 entries of 256 bytes at 80 rows) and to how the
-    /// chance of a hit falls with the batch.
+    /// reader: 0.5 us for 64 entries of 256 bytes, at 80 rows of 600 to 1,100 entries.
     pub block_bytes_per_us: f64,
+    /// Share of the transfer time of all row blocks together that each of them waits on top of its own
+    /// time: what makes a row slower in a larger batch. Fitted, see `cache_bytes_per_us`.
+    pub queueing_share: f64,
     /// Floating-point operations in a us. Published: 989 Tflop/s dense bf16, of which kernels reach some 60%.
     pub flops_per_us: f64,
     /// Blocks that run at one time. Published: 132 multiprocessors.
@@ -103,9 +106,10 @@ impl CostProfile {
             name: "NVIDIA H200".to_owned(),
             memory_bytes_per_us,
             write_back_weight: 2.0,
-            cache_bytes_per_us: 2.5 * memory_bytes_per_us,
+            cache_bytes_per_us: 1.5 * memory_bytes_per_us,
             cache_bytes: 60 << 20,
-            block_bytes_per_us: 78.0e3,
+            block_bytes_per_us: 50.0e3,
+            queueing_share: 0.6,
             flops_per_us: 0.6 * 989.0e6,
             slots: 132,
             gap_us: 0.9,

@@ -644,7 +644,7 @@ impl Simulator {
                     conditions.load.context.len(),
                     fixed_us,
                     [shared_us * (1.0 - entry_share), shared_us * entry_share],
-                    [row_bytes * block, entry_bytes * block],
+                    [row_bytes * block + cost.block_us, entry_bytes * block],
                     [draws(Purpose::Tile), draws(Purpose::TileTail)],
                 )
             }

@@ -266,9 +266,11 @@ fn any_cost() -> impl Strategy<Value = Cost> {
         0..4,
     );
     let tiles = prop_oneof![Just(Tiles::PerRow), (1..500_u32).prop_map(Tiles::Fixed)];
-    (0.0..5.0_f64, prop_oneof![Just(0.0), 0.0..4.0_f64], 0.0..1e8_f64, touches, tiles).prop_map(
-        |(fixed_us, lead_us, flops_per_row, touches, tiles)| Cost {
+    let sometimes = || prop_oneof![Just(0.0), 0.0..4.0_f64];
+    (0.0..5.0_f64, sometimes(), sometimes(), 0.0..1e8_f64, touches, tiles).prop_map(
+        |(fixed_us, block_us, lead_us, flops_per_row, touches, tiles)| Cost {
             fixed_us,
+            block_us,
             lead_us,
             flops_per_row,
             touches,

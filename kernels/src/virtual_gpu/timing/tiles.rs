@@ -48,8 +48,8 @@ impl Default for Grid {
 
 impl TilePlan {
     /// A block a row. `shared` is the time that all blocks together need, `own` what one block of mean
-    /// context needs on top for its bytes; of both first the part that is the same for every row, then
-    /// that of its entries.
+    /// context needs for its bytes; of both first the part that is the same for every row, then that of its
+    /// entries.
     pub(super) fn per_row(
         profile: &CostProfile,
         rows: usize,
@@ -61,8 +61,12 @@ impl TilePlan {
         let slots = (profile.slots as usize).max(1);
         let count = rows.max(1);
         let waves = count.div_ceil(slots) as f64;
-        let flat_us = shared[0] / waves + own[0];
-        let shared_entry_us = shared[1] / waves;
+        let (shared_sum, own_sum) = ((shared[0] + shared[1]) / waves, own[0] + own[1]);
+        // However they overlap, all bytes take at least their transfer time.
+        let least = if shared_sum > 0.0 { 1.0 - own_sum / shared_sum } else { 0.0 };
+        let queueing = profile.queueing_share.max(least) / waves;
+        let flat_us = shared[0] * queueing + own[0];
+        let shared_entry_us = shared[1] * queueing;
         let own_entry_us = own[1];
         let work_us = flat_us + shared_entry_us + own_entry_us;
         let scale = (work_us / profile.tile_reference_us).min(1.0).sqrt();
