@@ -190,14 +190,15 @@ impl Pane for CanaryView {
             Input::Right => self.page = self.page.saturating_add(group).min(last_page),
             Input::Up if self.page >= row => self.page -= row,
             Input::Down if last_page / row > self.page / row => {
-                self.page = (self.page + row).min(last_page);
+                self.page = self.page.saturating_add(row).min(last_page);
             }
             Input::Up | Input::PageUp | Input::HalfUp if !self.drilled && pool > 0 => {
                 self.pool = pool - 1;
                 let pages = pools[self.pool].pages;
                 // Into the last row of the pool above, in the same column.
                 let last_row = pages.saturating_sub(1) / row * row;
-                self.page = (last_row + self.page % row).min(pages.saturating_sub(1));
+                let page = last_row.saturating_add(self.page % row);
+                self.page = page.min(pages.saturating_sub(1));
             }
             Input::Down | Input::PageDown | Input::HalfDown
                 if !self.drilled && pool < last_pool =>
@@ -284,8 +285,8 @@ impl CanaryView {
                 }
                 let mut pen = Pen::new(buffer, area, y as u16);
                 let cells = pool.pages.div_ceil(group);
-                let first = row * self.map.width;
-                for cell in first..(first + self.map.width).min(cells) {
+                let first = row.saturating_mul(self.map.width);
+                for cell in first..first.saturating_add(self.map.width).min(cells) {
                     let written = last_write(state, index, cell * group, group);
                     let level = heat_level(written, now);
                     pen.text(theme.heat(level), theme.glyphs.heat[level]);
@@ -322,7 +323,8 @@ impl CanaryView {
             pen.text(theme.heat(level), theme.glyphs.heat[level])
                 .put(dim, format_args!(" {word}  "));
         }
-        pen.text(loud(scene), VIOLATION).text(dim, " undeclared change");
+        pen.text(loud(scene), VIOLATION)
+            .text(dim, " undeclared change");
     }
 
     fn draw_selected(&self, scene: Scene<'_>, area: Rect, row: u16, buffer: &mut Buffer) {
@@ -355,9 +357,8 @@ impl CanaryView {
                     format_args!(", {} ago", Grouped(now(state).saturating_sub(step))),
                 ),
         };
-        let here = |at: &PageRef| {
-            usize::from(at.pool) == self.pool && (first..=last).contains(&at.page)
-        };
+        let here =
+            |at: &PageRef| usize::from(at.pool) == self.pool && (first..=last).contains(&at.page);
         let violations = &state.canary.violations;
         if let Some((step, at)) = violations.iter().rev().find(|(_, at)| here(at)) {
             pen.text(dim, "  ").put(
@@ -386,7 +387,10 @@ fn summary(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
     if totals.canary_hits > 0 {
         pen.put(
             loud(scene),
-            format_args!(" {VIOLATION} {} UNDECLARED CHANGES ", Grouped(totals.canary_hits)),
+            format_args!(
+                " {VIOLATION} {} UNDECLARED CHANGES ",
+                Grouped(totals.canary_hits)
+            ),
         );
         if let Some((step, at)) = state.canary.violations.back() {
             let pool = pools(state).get(usize::from(at.pool));

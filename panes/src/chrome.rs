@@ -67,7 +67,9 @@ pub(crate) fn wrapped(buffer: &mut Buffer, area: Rect, style: Style, text: &str)
             column = 0;
         }
         let gap = u16::from(column > 0);
-        Pen::new(buffer, area, row).to(column + gap).text(style, word);
+        Pen::new(buffer, area, row)
+            .to(column + gap)
+            .text(style, word);
         column = column.saturating_add(gap + width);
     }
 }

@@ -135,14 +135,7 @@ impl HelpView {
         }
     }
 
-    fn draw_filter(
-        &self,
-        theme: Theme,
-        count: usize,
-        all: usize,
-        area: Rect,
-        buffer: &mut Buffer,
-    ) {
+    fn draw_filter(&self, theme: Theme, count: usize, all: usize, area: Rect, buffer: &mut Buffer) {
         let dim = theme.ink(Ink::Dim);
         let mut pen = Pen::new(buffer, area, 0);
         if self.filter.is_empty() {
@@ -161,8 +154,14 @@ impl HelpView {
 
 fn frame(theme: Theme, area: Rect, buffer: &mut Buffer) {
     let style = theme.ink(Ink::Focus);
-    let [top_left, top_right, bottom_right, bottom_left, horizontal, vertical] =
-        theme.glyphs.frame;
+    let [
+        top_left,
+        top_right,
+        bottom_right,
+        bottom_left,
+        horizontal,
+        vertical,
+    ] = theme.glyphs.frame;
     for row in 0..area.height {
         let (left, middle, right) = match row {
             0 => (top_left, horizontal, top_right),
@@ -206,7 +205,11 @@ fn draw_entry(
         (false, scope) => scope,
     };
     if !note.is_empty() && pen.room() > text_width(note) + 1 {
-        let ink = if entry.mutates { Ink::Warning } else { Ink::Dim };
+        let ink = if entry.mutates {
+            Ink::Warning
+        } else {
+            Ink::Dim
+        };
         pen.to(area.width - text_width(note))
             .text(theme.ink(ink), note);
     }

@@ -42,11 +42,14 @@ impl Pane for LogView {
                 LogLevel::Error => ("ERROR", Ink::Corrupt),
             };
             let mut pen = Pen::new(buffer, area, row);
-            pen.skip(2)
-                .text(theme.ink(ink), word)
-                .skip(1);
+            pen.skip(2).text(theme.ink(ink), word).skip(1);
             let room = pen.room();
-            pen.clip(theme.ink(Ink::Text), &line.text, room, theme.glyphs.ellipsis);
+            pen.clip(
+                theme.ink(Ink::Text),
+                &line.text,
+                room,
+                theme.glyphs.ellipsis,
+            );
         }
     }
 

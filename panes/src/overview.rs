@@ -155,7 +155,11 @@ impl<'a> Page<'a> {
             );
             let mut pen = self.line(Ink::Dim, "  text");
             corrupt_cell(&mut pen, scene, &state.since_toggle);
-            corrupt_rate(&mut self.line(Ink::Dim, "  rate"), scene, &state.since_toggle);
+            corrupt_rate(
+                &mut self.line(Ink::Dim, "  rate"),
+                scene,
+                &state.since_toggle,
+            );
             let mut pen = self.line(Ink::Dim, "  logits");
             diverged_cell(&mut pen, scene, &state.since_toggle);
         }
@@ -471,7 +475,10 @@ fn corrupt_cell(pen: &mut Pen<'_>, scene: Scene<'_>, totals: &Totals) {
         pen.put(theme.ink(Ink::Good), format_args!("{good} 0 corrupt"));
     } else {
         let (mark, count) = (theme.glyphs.corrupt, Grouped(totals.corrupted));
-        pen.put(theme.ink(Ink::Corrupt), format_args!("{mark} {count} CORRUPT"));
+        pen.put(
+            theme.ink(Ink::Corrupt),
+            format_args!("{mark} {count} CORRUPT"),
+        );
     }
     pen.put(dim, format_args!(" of {}", Grouped(at_risk(totals))));
     if totals.carried_over > 0 {
@@ -491,8 +498,11 @@ fn corrupt_rate(pen: &mut Pen<'_>, scene: Scene<'_>, totals: &Totals) {
     let rate = totals.corruption_rate();
     let (low, high) = (Percent(rate.low), Percent(rate.high));
     let range = theme.glyphs.range;
-    pen.put(theme.ink(Ink::Strong), format_args!("{}", Percent(rate.value)))
-        .put(theme.ink(Ink::Dim), format_args!(" [{low} {range} {high}]"));
+    pen.put(
+        theme.ink(Ink::Strong),
+        format_args!("{}", Percent(rate.value)),
+    )
+    .put(theme.ink(Ink::Dim), format_args!(" [{low} {range} {high}]"));
 }
 
 fn diverged_cell(pen: &mut Pen<'_>, scene: Scene<'_>, totals: &Totals) {

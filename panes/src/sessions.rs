@@ -1,6 +1,6 @@
 //! Sessions: one row each, the worst first; drilled in, all that is known of one.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 
 use coalmine_sessions::{Session, SessionId, SessionPhase, State};
 use ratatui::{buffer::Buffer, layout::Rect};
@@ -51,23 +51,22 @@ impl SortColumn {
         }
     }
 
-    /// Largest first.
-    fn compare(self, left: (SessionId, &Session), right: (SessionId, &Session)) -> Ordering {
-        let by = |key: fn(SessionId, &Session) -> (u64, u64)| {
-            key(right.0, right.1).cmp(&key(left.0, left.1))
-        };
+    /// What is compared; the larger comes first.
+    fn key(self, session: &Session) -> (u64, u64) {
         match self {
-            Self::Trouble => by(|_, session| {
-                let flagged = session.flags.last().map_or(0, |flag| flag.step + 1);
-                (flagged, u64::from(session.diverged_steps))
-            }),
-            Self::Session => Ordering::Equal,
-            Self::Phase => by(|_, session| (phase_rank(session.phase), 0)),
-            Self::Tokens => by(|_, session| (u64::from(session.tokens), 0)),
-            Self::Diverged => by(|_, session| (u64::from(session.diverged_steps), 0)),
-            Self::Changed => by(|_, session| (session.step, 0)),
+            Self::Trouble => {
+                let flagged = session
+                    .flags
+                    .last()
+                    .map_or(0, |flag| flag.step.saturating_add(1));
+                (flagged, session.diverged_steps.into())
+            }
+            Self::Session => (0, 0),
+            Self::Phase => (phase_rank(session.phase), 0),
+            Self::Tokens => (session.tokens.into(), 0),
+            Self::Diverged => (session.diverged_steps.into(), 0),
+            Self::Changed => (session.step, 0),
         }
-        .then(Reverse(left.0).cmp(&Reverse(right.0)))
     }
 }
 
@@ -81,26 +80,33 @@ pub struct SessionsView {
     /// The session under the cursor: the cursor stays with it when the order changes.
     selected: Option<SessionId>,
     drilled: bool,
-    /// Sorted identities, kept to spare an allocation a frame.
-    order: Vec<SessionId>,
+    /// Identities in the order of the rows with what they were sorted by; kept to spare an
+    /// allocation a frame.
+    order: Vec<((u64, u64), SessionId)>,
 }
 
 impl SessionsView {
     fn sort_rows(&mut self, state: &State) {
+        let column = self.sort;
+        let rows = state.sessions.iter();
         self.order.clear();
-        self.order.extend(state.sessions.keys());
-        let (column, ascending) = (self.sort, self.ascending);
-        self.order.sort_unstable_by(|left, right| {
-            let of = |id: &SessionId| (*id, &state.sessions[id]);
-            let order = column.compare(of(left), of(right));
-            if ascending { order.reverse() } else { order }
-        });
-        if let Some(at) = self
-            .selected
-            .and_then(|id| self.order.iter().position(|other| *other == id))
-        {
-            self.cursor.selected = at;
+        self.order
+            .extend(rows.map(|(id, session)| (column.key(session), *id)));
+        if self.ascending {
+            self.order.sort_unstable();
+        } else {
+            self.order.sort_unstable_by_key(|row| Reverse(*row));
         }
+        let selected = self.selected.and_then(|id| self.position(id));
+        self.cursor.selected = selected.unwrap_or(self.cursor.selected);
+    }
+
+    fn position(&self, id: SessionId) -> Option<usize> {
+        self.order.iter().position(|(_, other)| *other == id)
+    }
+
+    fn under_cursor(&self) -> Option<SessionId> {
+        self.order.get(self.cursor.selected).map(|(_, id)| *id)
     }
 }
 
@@ -139,7 +145,7 @@ impl Pane for SessionsView {
                 .text(scene.theme.ink(Ink::Dim), "no session yet");
         }
         let rows = self.order.iter().enumerate().skip(self.cursor.offset);
-        for (row, (index, &id)) in (0..list.height).zip(rows) {
+        for (row, (index, &(_, id))) in (0..list.height).zip(rows) {
             let selected = index == self.cursor.selected && self.selected.is_some();
             let session = &scene.state.sessions[&id];
             let mut pen = Pen::new(buffer, list, row);
@@ -158,7 +164,7 @@ impl Pane for SessionsView {
         match input {
             Input::Enter => {
                 self.sort_rows(state);
-                self.selected = self.order.get(self.cursor.selected).copied();
+                self.selected = self.under_cursor();
                 self.drilled = self.selected.is_some();
             }
             Input::Back if self.drilled => self.drilled = false,
@@ -179,7 +185,7 @@ impl Pane for SessionsView {
                 if !first && !self.cursor.handle(input, self.order.len()) {
                     return None;
                 }
-                self.selected = self.order.get(self.cursor.selected).copied();
+                self.selected = self.under_cursor();
             }
         }
         Some(PaneAction::Redraw)
@@ -282,7 +288,7 @@ impl Columns {
             .to(TURN)
             .put(
                 body,
-                format_args!("{:>2}/{:<2}", session.turn + 1, session.turns),
+                format_args!("{:>2}/{:<2}", turn_of(session), session.turns),
             );
         if let (Some(column), Some(slot)) = (self.slot, session.slot) {
             pen.to(column).put(body, format_args!("{slot:>4}"));
@@ -332,17 +338,16 @@ impl Columns {
     }
 }
 
+/// The turn as people count.
+fn turn_of(session: &Session) -> u64 {
+    u64::from(session.turn) + 1
+}
+
 fn plural(count: u32, one: &'static str, many: &'static str) -> &'static str {
     if count == 1 { one } else { many }
 }
 
-fn details(
-    scene: Scene<'_>,
-    id: SessionId,
-    session: &Session,
-    area: Rect,
-    buffer: &mut Buffer,
-) {
+fn details(scene: Scene<'_>, id: SessionId, session: &Session, area: Rect, buffer: &mut Buffer) {
     let theme = scene.theme;
     let (text, dim) = (theme.ink(Ink::Text), theme.ink(Ink::Dim));
     let mut row = 0;
@@ -359,7 +364,7 @@ fn details(
                 format_args!(
                     "  {}, turn {} of {}, {} tokens",
                     phase_name(session.phase),
-                    session.turn + 1,
+                    turn_of(session),
                     session.turns,
                     Grouped(session.tokens.into())
                 ),

@@ -181,8 +181,10 @@ impl Synthetic {
             .collect();
         diverged_rows.sort_unstable();
         diverged_rows.dedup();
-        let diverged_sessions: Vec<SessionId> =
-            diverged_rows.iter().map(|row| rows[*row as usize]).collect();
+        let diverged_sessions: Vec<SessionId> = diverged_rows
+            .iter()
+            .map(|row| rows[*row as usize])
+            .collect();
         for (&row, &session) in diverged_rows.iter().zip(&diverged_sessions) {
             let harmful = self.below(4) == 0;
             kinds.push(EventKind::Differential(Divergence {
@@ -281,7 +283,11 @@ impl Synthetic {
             if called {
                 let place = PLACES[self.below(4) as usize];
                 let tool = TOOLS[self.below(4) as usize];
-                let right = format!("{}{:02}", ["A", "C", "F"][self.below(3) as usize], 1 + self.below(16));
+                let right = format!(
+                    "{}{:02}",
+                    ["A", "C", "F"][self.below(3) as usize],
+                    1 + self.below(16)
+                );
                 let wrong = format!("B{:02}", 1 + self.below(16));
                 if session.damaged && self.below(2) == 0 {
                     change.call = format!("{tool} item={place} bin={wrong}").into();

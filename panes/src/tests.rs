@@ -247,18 +247,121 @@ fn help_filters_by_what_is_typed() {
     assert_eq!(view.selected(&entries), Some(0));
 }
 
+/// What no sane target says.
+fn hostile() -> impl Strategy<Value = State> {
+    use coalmine_sessions::*;
+    let span = (any::<u32>(), any::<u8>(), any::<u64>(), any::<u32>());
+    let spans = proptest::collection::vec(span, 0..12);
+    let pool = (any::<u32>(), any::<u16>());
+    let pools = proptest::collection::vec(pool, 0..6);
+    let steps = proptest::collection::vec(any::<u64>(), 0..6);
+    (spans, pools, steps, any::<u32>()).prop_map(|(spans, pools, steps, number)| {
+        let mut state = State::default();
+        let mut fold = |kind| {
+            state.apply_owned(Event {
+                sequence: 0,
+                time_ns: 0,
+                kind,
+            });
+        };
+        fold(EventKind::Hello(Box::new(Hello {
+            pools: pools
+                .into_iter()
+                .map(|(pages, layer)| Pool {
+                    family: "\u{65e5}\u{672c}\u{8a9e} wide".into(),
+                    layer,
+                    pages,
+                    page_bytes: number,
+                })
+                .collect(),
+            lanes: vec!["\u{1f4a9}".into(), "".into()],
+            ..Hello::default()
+        })));
+        for step in steps {
+            fold(EventKind::Step(Step {
+                step,
+                rows: number,
+                start_ns: step,
+                diverged_rows: vec![number, 0],
+                diverged_sessions: vec![step, 0],
+                ..Step::default()
+            }));
+            fold(EventKind::Session(SessionChange {
+                session: step,
+                turn: number,
+                step,
+                call: "\u{202e}call".into(),
+                flag: Some(Flag {
+                    kind: FlagKind::MalformedCall,
+                    turn: number,
+                    step,
+                    expected: "".into(),
+                    found: "\u{65e5}\u{672c}".into(),
+                }),
+                ..SessionChange::default()
+            }));
+            fold(EventKind::Canary(CanaryReport {
+                step,
+                pages_checked: number,
+                violations: vec![PageRef {
+                    pool: 0,
+                    page: number,
+                }],
+                ..CanaryReport::default()
+            }));
+            fold(EventKind::Spans(SpanBatch {
+                step,
+                graph: number,
+                spans: spans
+                    .iter()
+                    .map(|&(node, lane, start_ns, duration_ns)| Span {
+                        node,
+                        lane,
+                        start_ns,
+                        duration_ns,
+                    })
+                    .collect(),
+            }));
+        }
+        state
+    })
+}
+
 fn inputs() -> impl Strategy<Value = Vec<Input>> {
     use Input::*;
     let all = [
-        Up, Down, Left, Right, First, Last, PageUp, PageDown, HalfUp, HalfDown, Enter, Back, Sort,
-        SortInvert, Cycle, ZoomIn, ZoomOut, PanLeft, PanRight, PreviousSpan, NextSpan, Fit,
-        PreviousStep, NextStep, PreviousHit, NextHit,
+        Up,
+        Down,
+        Left,
+        Right,
+        First,
+        Last,
+        PageUp,
+        PageDown,
+        HalfUp,
+        HalfDown,
+        Enter,
+        Back,
+        Sort,
+        SortInvert,
+        Cycle,
+        ZoomIn,
+        ZoomOut,
+        PanLeft,
+        PanRight,
+        PreviousSpan,
+        NextSpan,
+        Fit,
+        PreviousStep,
+        NextStep,
+        PreviousHit,
+        NextHit,
     ];
     proptest::collection::vec(proptest::sample::select(all.to_vec()), 0..40)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(4000))]
 
     /// At any size, after any keys, in any theme, with any state: no panic.
     #[test]
@@ -271,9 +374,9 @@ proptest! {
         focused: bool,
         full: bool,
         inputs in inputs(),
+        hostile in hostile(),
     ) {
-        let empty = State::default();
-        let state = if full { state() } else { &empty };
+        let state = if full { state() } else { &hostile };
         let theme = Theme::new(ThemeName::ALL[theme], ascii);
         let area = Rect::new(offset, offset, width, height);
         // The buffer is smaller than what the pane is told at times, as while a terminal shrinks.

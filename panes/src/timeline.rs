@@ -276,7 +276,11 @@ impl Pane for TimelineView {
 /// Lanes that the target named, or more if a span is on one beyond them.
 fn lane_count(state: &State, batch: &SpanBatch) -> u16 {
     let named = state.hello.as_ref().map_or(0, |hello| hello.lanes.len());
-    let used = batch.spans.iter().map(|span| u16::from(span.lane) + 1).max();
+    let used = batch
+        .spans
+        .iter()
+        .map(|span| u16::from(span.lane) + 1)
+        .max();
     used.unwrap_or(1).max(named.min(LANES) as u16)
 }
 
@@ -319,7 +323,9 @@ impl TimelineView {
         let window = self.window(frame);
         let middle = window.start + window.length / 2;
         let selected = frame.span(self.node).map(|span| {
-            frame.start(span) + u64::from(span.duration_ns) / 2
+            frame
+                .start(span)
+                .saturating_add(u64::from(span.duration_ns) / 2)
         });
         let end = window.start + window.length;
         let centre = selected
@@ -388,10 +394,12 @@ impl TimelineView {
                 .max()
         };
         let Some(lane) = lane else { return };
-        let next = others().filter(|span| span.lane == lane).max_by_key(|span| {
-            let apart = current.start_ns.abs_diff(span.start_ns);
-            (shared(current, span), std::cmp::Reverse(apart))
-        });
+        let next = others()
+            .filter(|span| span.lane == lane)
+            .max_by_key(|span| {
+                let apart = current.start_ns.abs_diff(span.start_ns);
+                (shared(current, span), std::cmp::Reverse(apart))
+            });
         self.select(frame, next);
     }
 
@@ -402,7 +410,7 @@ impl TimelineView {
         if let Some(window) = self.window {
             let (start, end) = (frame.start(span), end_of(span).saturating_sub(frame.origin));
             if start < window.start || end > window.start + window.length {
-                let middle = start + u64::from(span.duration_ns) / 2;
+                let middle = start.saturating_add(u64::from(span.duration_ns) / 2);
                 let start = middle.saturating_sub(window.length / 2);
                 self.set_window(frame, start, window.length);
             }
@@ -415,9 +423,8 @@ impl TimelineView {
         };
         let current = self.step.unwrap_or(latest.step);
         let held = || state.spans.iter().map(|batch| batch.step);
-        let hit = |step: &u64| {
-            find_step(state, *step).is_some_and(|step| !step.diverged_rows.is_empty())
-        };
+        let hit =
+            |step: &u64| find_step(state, *step).is_some_and(|step| !step.diverged_rows.is_empty());
         let picked = match input {
             Input::PreviousStep => held().rev().find(|step| *step < current),
             Input::NextStep => held().find(|step| *step > current),
@@ -477,7 +484,10 @@ impl TimelineView {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one call, each a different thing")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one call, each a different thing"
+    )]
     fn draw_spans(
         &mut self,
         scene: Scene<'_>,
@@ -544,7 +554,11 @@ impl TimelineView {
                 if cells == 0 {
                     continue;
                 }
-                let edge = if start < window.start { " " } else { theme.glyphs.span_edge };
+                let edge = if start < window.start {
+                    " "
+                } else {
+                    theme.glyphs.span_edge
+                };
                 pen.to(free).text(style, edge);
                 let room = cells - 1;
                 if row == first + lane_rows / 2 && room >= 3 {
@@ -591,7 +605,11 @@ fn draw_info(scene: Scene<'_>, frame: &Frame<'_>, area: Rect, buffer: &mut Buffe
         if !step.diverged_rows.is_empty() {
             pen.text(text, "  ").put(
                 theme.ink(Ink::Diverged),
-                format_args!("{} {} diverged", theme.glyphs.diverged, step.diverged_rows.len()),
+                format_args!(
+                    "{} {} diverged",
+                    theme.glyphs.diverged,
+                    step.diverged_rows.len()
+                ),
             );
         }
     }
@@ -618,13 +636,12 @@ fn draw_axis(scene: Scene<'_>, window: Window, area: Rect, buffer: &mut Buffer) 
         let decade = 10u64.saturating_pow(tick.ilog10());
         tick = decade.saturating_mul(factor);
     }
-    let mut time = window.start.div_ceil(tick) * tick;
+    let mut time = window.start.div_ceil(tick).saturating_mul(tick);
     while time < window.start + window.length {
         let into = u128::from(time - window.start) * u128::from(width);
         let column = (into / u128::from(window.length.max(1))) as u16;
         let mut pen = Pen::new(buffer, area, 0);
-        pen.to(column)
-            .text(theme.ink(Ink::Rule), theme.glyphs.tick);
+        pen.to(column).text(theme.ink(Ink::Rule), theme.glyphs.tick);
         let label = format_args!("{}", Tick(time));
         if pen.room() >= width_of(label) {
             pen.put(theme.ink(Ink::Dim), label);
@@ -688,7 +705,10 @@ fn draw_selected(
         for (row, other) in (2..area.height).zip(others()) {
             Pen::new(buffer, area, row)
                 .skip(4)
-                .put(text, format_args!("{:>8}  ", Nanoseconds(shared(span, other))))
+                .put(
+                    text,
+                    format_args!("{:>8}  ", Nanoseconds(shared(span, other))),
+                )
                 .text(text, node_name(state, frame.batch, other.node))
                 .put(dim, format_args!(" on {}", lane_name(state, other.lane)));
         }

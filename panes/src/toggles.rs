@@ -127,11 +127,10 @@ impl Pane for TogglesView {
         let spare = area.height - list.height - doc_rows;
         let doc = below(area, list.height + spare.min(1));
         let mut pen = Pen::new(buffer, doc, 0);
-        pen.skip(2)
-            .put(
-                theme.ink(Ink::Dim),
-                format_args!("{} {} ", spec.long, theme.glyphs.dot),
-            );
+        pen.skip(2).put(
+            theme.ink(Ink::Dim),
+            format_args!("{} {} ", spec.long, theme.glyphs.dot),
+        );
         let room = pen.room();
         let when = spec.takes_effect.describe();
         pen.clip(theme.ink(Ink::Dim), when, room, theme.glyphs.ellipsis);
@@ -179,11 +178,7 @@ fn values(pen: &mut Pen<'_>, scene: Scene<'_>, spec: &ToggleSpec, pending: Optio
         pen.put(theme.ink(Ink::Text), format_args!("{} ", spec.show(value)))
             .put(
                 theme.ink(Ink::Pending),
-                format_args!(
-                    "{} {} pending",
-                    theme.glyphs.arrow,
-                    spec.show(wanted)
-                ),
+                format_args!("{} {} pending", theme.glyphs.arrow, spec.show(wanted)),
             );
         return;
     }

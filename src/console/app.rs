@@ -34,7 +34,9 @@ const MESSAGE: Duration = Duration::from_secs(12);
 /// Longest stretch of folding events before keys get their turn.
 const FOLDING: Duration = Duration::from_millis(4);
 /// Paces that keys step through, decode steps a second; beyond the last, as fast as it goes.
-const PACES: [f64; 10] = [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0];
+const PACES: [f64; 10] = [
+    1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0,
+];
 
 /// What the loop around the app has to do for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +191,10 @@ impl App {
     pub fn target_ended(&mut self) {
         if !self.target_gone {
             self.target_gone = true;
-            self.say(Ink::Warning, "The target has ended; what it said stays.".to_owned());
+            self.say(
+                Ink::Warning,
+                "The target has ended; what it said stays.".to_owned(),
+            );
         }
     }
 
@@ -364,7 +369,12 @@ impl App {
             }
             Action::Back => {
                 let state = self.pinned.as_deref().unwrap_or(&self.state);
-                if self.views.pane(self.focus).handle(state, Input::Back).is_none() {
+                if self
+                    .views
+                    .pane(self.focus)
+                    .handle(state, Input::Back)
+                    .is_none()
+                {
                     self.zoomed = false;
                 }
             }
@@ -500,7 +510,13 @@ impl App {
             focused: pane == self.focus,
         };
         let toggles = &self.views.toggles;
-        bars::draw_status(scene(PaneId::Overview), toggles, marks, layout.status, buffer);
+        bars::draw_status(
+            scene(PaneId::Overview),
+            toggles,
+            marks,
+            layout.status,
+            buffer,
+        );
         if let Some(tabs) = layout.tabs {
             bars::draw_tabs(theme, self.focus, tabs, buffer);
         }

@@ -1,8 +1,6 @@
 //! The status line, the tabs and the key bar.
 
-use coalmine_panes::{
-    Grouped, Ink, PaneId, Pen, Percent, Scene, Theme, TogglesView,
-};
+use coalmine_panes::{Grouped, Ink, PaneId, Pen, Percent, Scene, Theme, TogglesView};
 use coalmine_sessions::{Sanitized, SessionPhase, State, ToggleName, ToggleValue};
 use ratatui::{
     buffer::Buffer,
@@ -56,7 +54,8 @@ fn draw_marks(pen: &mut Pen<'_>, scene: Scene<'_>, marks: Marks) {
     let banner = scene.theme.ink(Ink::Banner);
     if let Some(behind) = marks.frozen {
         let behind = Grouped(behind);
-        pen.put(banner, format_args!(" FROZEN, {behind} steps behind ")).skip(1);
+        pen.put(banner, format_args!(" FROZEN, {behind} steps behind "))
+            .skip(1);
     }
     if marks.held {
         pen.text(banner, " HELD ").skip(1);
@@ -67,7 +66,8 @@ fn draw_marks(pen: &mut Pen<'_>, scene: Scene<'_>, marks: Marks) {
     let dropped = scene.state.dropped;
     if dropped > 0 {
         let style = scene.theme.ink(Ink::Warning);
-        pen.put(style, format_args!("GAP {}", Grouped(dropped))).skip(2);
+        pen.put(style, format_args!("GAP {}", Grouped(dropped)))
+            .skip(2);
     }
 }
 
@@ -80,7 +80,10 @@ fn draw_counts(pen: &mut Pen<'_>, scene: Scene<'_>) {
     };
     let glyphs = theme.glyphs;
     pen.text(dim, "step ")
-        .put(theme.ink(Ink::Strong), format_args!("{}", Grouped(step.step)))
+        .put(
+            theme.ink(Ink::Strong),
+            format_args!("{}", Grouped(step.step)),
+        )
         .skip(2)
         .put(text, format_args!("{}", Grouped(running(state))))
         .text(dim, " running")
@@ -101,7 +104,10 @@ fn draw_counts(pen: &mut Pen<'_>, scene: Scene<'_>) {
     let count = Grouped(totals.diverged_sessions);
     if totals.diverged_sessions > 0 {
         let mark = glyphs.diverged;
-        pen.put(theme.ink(Ink::Diverged), format_args!("{mark} {count} diverged"));
+        pen.put(
+            theme.ink(Ink::Diverged),
+            format_args!("{mark} {count} diverged"),
+        );
     } else {
         pen.text(dim, "0 diverged");
     }
@@ -175,7 +181,11 @@ pub(super) fn draw_tabs(theme: Theme, focus: PaneId, area: Rect, buffer: &mut Bu
     for (pane, start, _) in tabs() {
         let ink = if pane == focus { Ink::Focus } else { Ink::Dim };
         let style = theme.ink(ink);
-        let style = if pane == focus { style.reversed() } else { style };
+        let style = if pane == focus {
+            style.reversed()
+        } else {
+            style
+        };
         Pen::new(buffer, area, 0)
             .to(start)
             .put(style, format_args!("{} {}", pane.number(), pane.title()));
@@ -206,17 +216,16 @@ pub(super) fn draw_message(theme: Theme, message: &Message, area: Rect, buffer: 
     let mut pen = Pen::new(buffer, area, 0);
     pen.skip(1);
     let room = pen.room();
-    pen.clip(theme.ink(message.ink), &message.text, room, theme.glyphs.ellipsis);
+    pen.clip(
+        theme.ink(message.ink),
+        &message.text,
+        room,
+        theme.glyphs.ellipsis,
+    );
 }
 
 /// Draws the keys that are valid now, the focused pane's own first, as many as fit.
-pub(super) fn draw_keys(
-    theme: Theme,
-    focus: PaneId,
-    held: bool,
-    area: Rect,
-    buffer: &mut Buffer,
-) {
+pub(super) fn draw_keys(theme: Theme, focus: PaneId, held: bool, area: Rect, buffer: &mut Buffer) {
     let valid = |command: &&ConsoleCommand| {
         let hinted = !command.hint.is_empty() && command.scope.covers(focus);
         hinted && (held || command.action != Action::SingleStep)
@@ -226,7 +235,11 @@ pub(super) fn draw_keys(
     let width = |command: &ConsoleCommand| {
         (first_key(command.name).len() + 1 + command.hint.len() + 2) as u16
     };
-    let reserved: u16 = COMMANDS.iter().filter(|&command| last(command)).map(width).sum();
+    let reserved: u16 = COMMANDS
+        .iter()
+        .filter(|&command| last(command))
+        .map(width)
+        .sum();
     let mut pen = Pen::new(buffer, area, 0);
     pen.skip(1);
     let hints = COMMANDS.iter().filter(valid);

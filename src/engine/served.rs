@@ -4,7 +4,7 @@
 //! are those of DeepSeek-V4-Flash as one of four expert-parallel decode GPUs runs it. Bytes and
 //! operations follow from the shapes; fixed times are those of the kernels of `gpu-notes.md`.
 
-use coalmine_kernels::operators::IndexFormat;
+use coalmine_kernels::operators::{IndexFormat, PRODUCT_TILE_COLUMNS};
 use coalmine_kernels::{Cost, Extent, Tiles, Touch};
 
 /// Time of a matrix product beyond its memory traffic: launch ramp, tail and epilogue, us.
@@ -17,8 +17,6 @@ const TOP_K_FIXED_US: f64 = 0.9;
 const TOP_K_BLOCK_US: f64 = 1.5;
 /// Time of sparse attention beyond its memory traffic, us.
 const ATTENTION_FIXED_US: f64 = 6.0;
-/// Columns that one block of a tiled product covers.
-const PRODUCT_TILE_COLUMNS: usize = 128;
 
 /// The served model's shape, and how long its contexts are for ours.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -77,8 +75,8 @@ impl ServedShape {
         intermediate: 2048,
         vocabulary: 129_280,
         kv_row: 584,
-        preamble_tokens: 1024,
-        tokens_per_token: 4,
+        preamble_tokens: 512,
+        tokens_per_token: 2,
     };
 
     /// Served tokens of a session that holds `tokens` of ours.

@@ -266,8 +266,6 @@ impl Cut {
     }
 }
 
-/// Finds the k-th largest score, where fewer than `scores.len()` are asked for: bisects on the integers that order
-/// as floats do until one vector holds what is left, and ranks that.
 struct TopK<'a> {
     scores: &'a [f32],
     chosen: &'a mut [i32],
@@ -283,6 +281,8 @@ impl Kernel for TopK<'_> {
     }
 }
 
+/// Finds the k-th largest score, `k` being less than there are: bisects on the integers that order
+/// as floats do until one vector holds what is left, and ranks that.
 #[inline(always)]
 fn find_cut<L: Lanes>(lanes: L, scores: &[f32], k: usize) -> Cut {
     let numbers = at_least(lanes, scores, f32::NEG_INFINITY);

@@ -1,4 +1,17 @@
 //! Arithmetic of the model on the CPU, on plain slices.
+//!
+//! The result of a row is bit for bit the same whatever other rows are in the call, however rows and columns are cut
+//! into blocks and threads, and at every instruction-set level: each output has one sequence of IEEE operations.
+//! Where a sum is split into parts, the split depends on its length only. The sole exceptions are the sign and
+//! payload of a NaN.
+//!
+//! Nothing allocates but the constructors of [`PackedMatrix`] and [`RotaryTable`]. Slices of the wrong length are
+//! mistakes of the caller and panic.
+#![allow(
+    clippy::needless_range_loop,
+    reason = "tiles of registers and small matrices read best by index"
+)]
+
 mod activation;
 mod attention;
 mod compress;

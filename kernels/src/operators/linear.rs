@@ -7,7 +7,13 @@ use super::rows::{RowsMut, spread};
 use crate::math::{PackedMatrix, matmul, matmul_panels};
 use crate::{Access, Compute, Operator, Part, Views};
 
-/// `y = x W^T`, every tile one panel of columns of all rows, as a tiled GEMM writes.
+/// Columns that a tile of a product covers, as a served GEMM's blocks do.
+pub const PRODUCT_TILE_COLUMNS: usize = 128;
+
+/// Panels of a packed matrix in one tile.
+const TILE_PANELS: usize = PRODUCT_TILE_COLUMNS / PackedMatrix::panel_width();
+
+/// `y = x W^T`, every tile some columns of all rows, as a tiled GEMM writes.
 #[derive(Debug)]
 pub struct Linear {
     accesses: [Access; 2],
@@ -20,9 +26,8 @@ impl Linear {
     /// The product of the rows of `input` with `weight`, into `output`.
     pub fn new(input: Tensor, weight: Arc<PackedMatrix>, output: Tensor) -> Self {
         assert_eq!((input.columns, output.columns), (weight.inputs(), weight.outputs()), "shapes of a product");
-        let width = PackedMatrix::panel_width() * 4;
-        let accesses =
-            [input.read_whole(), Access::write_columns(output.range, output.stride(), width)];
+        let width = PRODUCT_TILE_COLUMNS * 4;
+        let accesses = [input.read_whole(), Access::write_columns(output.range, output.stride(), width)];
         Self { accesses, input, output, weight }
     }
 }
@@ -33,7 +38,7 @@ impl Operator for Linear {
     }
 
     fn tiles(&self) -> usize {
-        self.weight.panels()
+        self.weight.panels().div_ceil(TILE_PANELS)
     }
 
     fn row_of_tile(&self, _tile: usize) -> Option<usize> {
@@ -44,7 +49,8 @@ impl Operator for Linear {
         let (input, output) = (views.read::<f32>(), views.write::<f32>());
         let (inputs, outputs, rows) = (self.input.columns, self.output.columns, self.output.rows());
         match part {
-            Part::Tiles(panels) => {
+            Part::Tiles(tiles) => {
+                let panels = tiles.start * TILE_PANELS..(tiles.end * TILE_PANELS).min(self.weight.panels());
                 matmul_panels(compute.cpu, input, inputs, rows, &self.weight, panels, output, outputs);
             }
             Part::All => {

@@ -42,7 +42,11 @@ enum Grid {
 
 impl Default for Grid {
     fn default() -> Self {
-        Self::Waves { wave_us: 0.0, landing_us: 0.0, landing: Draws::default() }
+        Self::Waves {
+            wave_us: 0.0,
+            landing_us: 0.0,
+            landing: Draws::default(),
+        }
     }
 }
 
@@ -63,7 +67,11 @@ impl TilePlan {
         let waves = count.div_ceil(slots) as f64;
         let (shared_sum, own_sum) = ((shared[0] + shared[1]) / waves, own[0] + own[1]);
         // However they overlap, all bytes take at least their transfer time.
-        let least = if shared_sum > 0.0 { 1.0 - own_sum / shared_sum } else { 0.0 };
+        let least = if shared_sum > 0.0 {
+            1.0 - own_sum / shared_sum
+        } else {
+            0.0
+        };
         let queueing = profile.queueing_share.max(least) / waves;
         let flat_us = shared[0] * queueing + own[0];
         let shared_entry_us = shared[1] * queueing;
@@ -80,7 +88,12 @@ impl TilePlan {
             start,
             tail,
         };
-        Self { count, slots, grid, ..Self::fixed_time(profile, fixed_us) }
+        Self {
+            count,
+            slots,
+            grid,
+            ..Self::fixed_time(profile, fixed_us)
+        }
     }
 
     /// `count` blocks that share `shared_us` evenly.
@@ -95,13 +108,26 @@ impl TilePlan {
         let count = count.max(1);
         let wave_us = shared_us / count.div_ceil(slots) as f64;
         let landing_us = profile.landing_share * wave_us;
-        let grid = Grid::Waves { wave_us, landing_us, landing };
-        Self { count, slots, grid, ..Self::fixed_time(profile, fixed_us) }
+        let grid = Grid::Waves {
+            wave_us,
+            landing_us,
+            landing,
+        };
+        Self {
+            count,
+            slots,
+            grid,
+            ..Self::fixed_time(profile, fixed_us)
+        }
     }
 
     fn fixed_time(profile: &CostProfile, fixed_us: f64) -> Self {
         let ramp_us = fixed_us * profile.ramp_share;
-        Self { ramp_us, tail_us: fixed_us - ramp_us, ..Self::default() }
+        Self {
+            ramp_us,
+            tail_us: fixed_us - ramp_us,
+            ..Self::default()
+        }
     }
 
     /// The served block that stands for numeric tile `tile` of `tiles`: the one at the same fraction.
@@ -146,7 +172,14 @@ impl TilePlan {
     /// When a block begins to read, and for how long it does.
     fn reading(&self, tile: usize, relative_context: &[f64]) -> (f64, f64) {
         match self.grid {
-            Grid::Rows { sigma_us, tail_chance, tail_us, start, tail, .. } => {
+            Grid::Rows {
+                sigma_us,
+                tail_chance,
+                tail_us,
+                start,
+                tail,
+                ..
+            } => {
                 let mut begin_us = self.ramp_us + sigma_us * start.normal(tile);
                 begin_us = begin_us.max(0.0) + tail.tail(tile, tail_chance, tail_us);
                 // Blocks of earlier waves held the slot first.
@@ -157,12 +190,20 @@ impl TilePlan {
                 }
                 (begin_us, self.row_us(tile, relative_context))
             }
-            Grid::Waves { wave_us, landing_us, landing } => {
+            Grid::Waves {
+                wave_us,
+                landing_us,
+                landing,
+            } => {
                 let wave = tile / self.slots;
                 let first = wave * self.slots;
                 let width = self.slots.min(self.count - first);
                 let last = first + (landing.uniform(self.count + wave) * width as f64) as usize;
-                let early_us = if tile == last { 0.0 } else { landing_us * landing.uniform(tile) };
+                let early_us = if tile == last {
+                    0.0
+                } else {
+                    landing_us * landing.uniform(tile)
+                };
                 (self.ramp_us + wave_us * wave as f64, wave_us - early_us)
             }
         }
@@ -171,7 +212,12 @@ impl TilePlan {
     /// How long a row's block works.
     fn row_us(&self, row: usize, relative_context: &[f64]) -> f64 {
         match self.grid {
-            Grid::Rows { flat_us, shared_entry_us, own_entry_us, .. } => {
+            Grid::Rows {
+                flat_us,
+                shared_entry_us,
+                own_entry_us,
+                ..
+            } => {
                 let context = relative_context.get(row).copied().unwrap_or(1.0);
                 flat_us + shared_entry_us * context.min(1.0) + own_entry_us * context
             }
