@@ -11,8 +11,11 @@ use coalmine_kernels::virtual_gpu::CostProfile;
 use coalmine_kernels::Compute;
 use coalmine_sessions::{TOGGLES, ToggleAssignment, Toggles};
 
+use coalmine_panes::ThemeName;
+
+use crate::console::{self, ConsoleOptions, TargetHandle};
 use crate::engine::checkpoint::Checkpoint;
-use crate::engine::{EngineOptions, OVERLAP_ROWS, ServedShape, Verification, verify_directory};
+use crate::engine::{self, EngineOptions, OVERLAP_ROWS, ServedShape, Verification, verify_directory};
 use crate::headless::{RunProgress, RunReport, run};
 use crate::{DEMO_MODEL, demo_checkpoint};
 
@@ -20,10 +23,64 @@ use crate::{DEMO_MODEL, demo_checkpoint};
 ///
 /// Without a command it opens the console on an embedded DeepSeek-V4 engine.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100)]
+#[command(version, max_term_width = 100, args_conflicts_with_subcommands = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Verb>,
+    #[command(flatten)]
+    console: ConsoleArguments,
+}
+
+#[derive(Debug, Args)]
+struct ConsoleArguments {
+    /// Decode steps a second, or `max`: sessions arrive until you quit, at a pace that you can follow.
+    #[arg(long, default_value = "12", value_parser = parse_pace)]
+    pace: Pace,
+    /// Colours; by default what `NO_COLOR`, `TERM` and `COLORFGBG` suggest.
+    #[arg(long, value_enum)]
+    theme: Option<ThemeChoice>,
+    /// Draws with ASCII characters only.
+    #[arg(long)]
+    ascii: bool,
+    /// Leaves the mouse to the terminal.
+    #[arg(long)]
+    no_mouse: bool,
+    #[command(flatten)]
+    host: HostArguments,
+}
+
+/// Steps a second; none is as fast as it goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Pace(Option<f64>);
+
+fn parse_pace(text: &str) -> Result<Pace, String> {
+    if text == "max" {
+        return Ok(Pace(None));
+    }
+    match text.parse::<f64>() {
+        Ok(steps) if (0.01..=1e6).contains(&steps) => Ok(Pace(Some(steps))),
+        _ => Err("expected a number of steps a second between 0.01 and 1000000, or `max`".to_owned()),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ThemeChoice {
+    /// For a dark background.
+    Dark,
+    /// For a light background.
+    Light,
+    /// No colour.
+    Mono,
+}
+
+impl From<ThemeChoice> for ThemeName {
+    fn from(choice: ThemeChoice) -> Self {
+        match choice {
+            ThemeChoice::Dark => Self::Dark,
+            ThemeChoice::Light => Self::Light,
+            ThemeChoice::Mono => Self::Mono,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -108,7 +165,7 @@ struct RunArguments {
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
-        None => Ok(ExitCode::SUCCESS),
+        None => open_console(&arguments.console),
         Some(Verb::Run(arguments)) => run_sessions(&arguments),
         Some(Verb::Toggles) => list_toggles(),
         Some(Verb::Model(ModelVerb::Verify { directory, format })) => verify_model(&directory, format),
@@ -128,21 +185,47 @@ fn compute(workers: Option<NonZeroUsize>) -> Compute {
     Compute { cpu: Cpu::detect(), workers }
 }
 
-fn host(arguments: &HostArguments, sessions: Option<u64>) -> anyhow::Result<(Checkpoint, EngineOptions)> {
+fn open_console(arguments: &ConsoleArguments) -> anyhow::Result<ExitCode> {
+    let options = engine_options(&arguments.host, None)?;
+    let mut look = ConsoleOptions::from_environment();
+    look.pace = arguments.pace.0;
+    look.mouse = !arguments.no_mouse;
+    look.ascii |= arguments.ascii;
+    if let Some(theme) = arguments.theme {
+        look.theme = theme.into();
+    }
+    // A directory is read before the screen is taken, so that what is wrong with it can be said plainly.
+    let opened = arguments.host.model.as_deref().map(Checkpoint::open).transpose()?;
+    let (events, commands) =
+        engine::spawn(move || opened.map_or_else(demo_checkpoint, Ok), options, arguments.pace.0)?;
+    match console::run(TargetHandle { events, commands }, look) {
+        Ok(exit) => Ok(ExitCode::from(exit.code())),
+        Err(error) => {
+            writeln!(std::io::stderr(), "coalmine: {error}")?;
+            Ok(ExitCode::from(error.code()))
+        }
+    }
+}
+
+fn load(arguments: &HostArguments) -> anyhow::Result<Checkpoint> {
+    Ok(match &arguments.model {
+        None => demo_checkpoint()?,
+        Some(directory) => Checkpoint::open(directory)?,
+    })
+}
+
+fn engine_options(arguments: &HostArguments, sessions: Option<u64>) -> anyhow::Result<EngineOptions> {
     let mut toggles = Toggles::default();
     for assignment in &arguments.assignments {
         let assignment = ToggleAssignment::parse(assignment)?;
         toggles.set(assignment.name, assignment.value)?;
     }
-    let (model, checkpoint) = match &arguments.model {
-        None => (DEMO_MODEL.to_owned(), demo_checkpoint()?),
-        Some(directory) => (directory.display().to_string(), Checkpoint::open(directory)?),
-    };
+    let model = arguments.model.as_ref().map_or(DEMO_MODEL.to_owned(), |directory| directory.display().to_string());
     let mut profile = CostProfile::h200();
     if let Some(margin) = arguments.margin_us {
         profile.incident_margin_us = margin;
     }
-    let options = EngineOptions {
+    Ok(EngineOptions {
         model,
         concurrency: arguments.concurrency,
         sessions,
@@ -154,12 +237,12 @@ fn host(arguments: &HostArguments, sessions: Option<u64>) -> anyhow::Result<(Che
         profile,
         served: ServedShape::FLASH,
         compute: compute(arguments.workers),
-    };
-    Ok((checkpoint, options))
+    })
 }
 
 fn run_sessions(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
-    let (checkpoint, options) = host(&arguments.host, Some(arguments.sessions))?;
+    let options = engine_options(&arguments.host, Some(arguments.sessions))?;
+    let checkpoint = load(&arguments.host)?;
     let stderr = std::io::stderr();
     let progress_line = stderr.is_terminal();
     let (report, _) = run(&checkpoint, options, arguments.steps, |progress: RunProgress| {

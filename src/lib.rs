@@ -1,6 +1,7 @@
 //! Coalmine: a terminal console for finding out why a live GPU decode server corrupts its answers.
 
 pub mod cli;
+pub mod console;
 mod demo;
 pub mod engine;
 pub mod headless;

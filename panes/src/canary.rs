@@ -335,7 +335,7 @@ impl CanaryView {
         };
         let group = self.map.group.max(1);
         let first = self.page / group * group;
-        let last = (first + group - 1).min(pool.pages.saturating_sub(1));
+        let last = (first + (group - 1)).min(pool.pages.saturating_sub(1));
         let mut pen = Pen::new(buffer, area, row);
         pen.skip(2).put(
             theme.ink(Ink::Strong),

@@ -236,7 +236,7 @@ impl Synthetic {
             written,
             violations,
         }));
-        if step % 30 == 0 {
+        if step.is_multiple_of(30) {
             kinds.push(EventKind::Metric(Metric {
                 name: "tokens_per_second".into(),
                 value: 4_800.0 + (step % 7) as f64,

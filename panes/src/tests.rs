@@ -361,7 +361,7 @@ fn inputs() -> impl Strategy<Value = Vec<Input>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     /// At any size, after any keys, in any theme, with any state: no panic.
     #[test]

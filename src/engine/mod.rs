@@ -6,6 +6,7 @@ mod buffers;
 pub mod checkpoint;
 mod error;
 mod forward;
+mod host;
 mod model;
 mod pools;
 mod runner;
@@ -14,9 +15,13 @@ mod served;
 mod verify;
 mod write_set;
 
+#[cfg(test)]
+mod tests;
+
 pub use buffers::Buffers;
 pub use error::EngineError;
 pub use forward::RacePair;
+pub use host::spawn;
 pub use model::Model;
 pub use pools::{Family, Formats, Holding, Ownership, PoolSizes, Pools, transfer};
 pub use runner::{

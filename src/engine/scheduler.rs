@@ -110,6 +110,7 @@ pub struct Engine {
     arrived: u64,
     finished: u64,
     step: u64,
+    tokens: u64,
     /// Served bytes that arrive beside the next step.
     arriving: f64,
     drain: Option<Drain>,
@@ -159,6 +160,7 @@ impl Engine {
             arrived: 0,
             finished: 0,
             step: 0,
+            tokens: 0,
             arriving: 0.0,
             drain: None,
             acknowledged: BTreeMap::new(),
@@ -175,6 +177,11 @@ impl Engine {
     /// Steps decoded or waited through so far.
     pub fn step_number(&self) -> u64 {
         self.step
+    }
+
+    /// Tokens decoded so far.
+    pub fn tokens_decoded(&self) -> u64 {
+        self.tokens
     }
 
     /// Present values of the toggles.
@@ -509,6 +516,7 @@ impl Engine {
             }
         });
         let tokens = outcome.tokens.clone();
+        self.tokens += tokens.len() as u64;
         let start_ns = (outcome.start_us * 1e3) as u64;
         let divergences = outcome.divergences.clone();
         let mut witnessed: Vec<usize> = outcome.witnesses.iter().filter_map(|witness| witness.row).collect();
