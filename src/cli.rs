@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use coalmine_kernels::math::Cpu;
 use coalmine_kernels::virtual_gpu::CostProfile;
@@ -15,9 +16,9 @@ use coalmine_panes::ThemeName;
 
 use crate::console::{self, ConsoleOptions, TargetHandle};
 use crate::engine::checkpoint::Checkpoint;
-use crate::engine::{self, EngineOptions, OVERLAP_ROWS, ServedShape, Verification, verify_directory};
+use crate::engine::{self, CostFactor, EngineOptions, OVERLAP_ROWS, ServedShape, Verification, verify_directory};
 use crate::headless::{RunProgress, RunReport, run};
-use crate::{DEMO_MODEL, demo_checkpoint};
+use crate::{DEMO_MODEL, demo_checkpoint, macro_run};
 
 /// Finds out why a live GPU decode server corrupts its answers.
 ///
@@ -60,6 +61,16 @@ fn parse_pace(text: &str) -> Result<Pace, String> {
     match text.parse::<f64>() {
         Ok(steps) if (0.01..=1e6).contains(&steps) => Ok(Pace(Some(steps))),
         _ => Err("expected a number of steps a second between 0.01 and 1000000, or `max`".to_owned()),
+    }
+}
+
+fn parse_cost(text: &str) -> Result<CostFactor, String> {
+    let parsed = text.rsplit_once('=').and_then(|(node, factor)| Some((node, factor.parse::<f64>().ok()?)));
+    match parsed {
+        Some((node, factor)) if !node.is_empty() && (0.01..=100.0).contains(&factor) => {
+            Ok(CostFactor { node: node.to_owned(), factor })
+        }
+        _ => Err("expected NODE=FACTOR with a factor between 0.01 and 100".to_owned()),
     }
 }
 
@@ -141,24 +152,43 @@ struct HostArguments {
     /// Lead of W on the main lane, us: the published constant that decides between R's last read and W's first write.
     #[arg(long, value_name = "US")]
     margin_us: Option<f64>,
-    /// Factor on a node's cost, for example `indexer_top-k=1.05`: every node whose name contains the text.
-    #[arg(long = "cost", value_name = "NODE=FACTOR", hide = true)]
-    costs: Vec<String>,
+    /// Factor on the cost of every node whose name contains a text, for example `indexer top-k=1.05`.
+    #[arg(long = "cost", value_name = "NODE=FACTOR", value_parser = parse_cost)]
+    costs: Vec<CostFactor>,
 }
 
 #[derive(Debug, Args)]
 struct RunArguments {
-    /// Sessions in all.
-    #[arg(long, default_value_t = 80)]
-    sessions: u64,
+    /// Sessions in all; 80, or with a macro as many as it takes.
+    #[arg(long)]
+    sessions: Option<u64>,
     /// Stops after so many decode steps, finished or not.
     #[arg(long)]
     steps: Option<u64>,
+    #[command(flatten)]
+    play: MacroArguments,
     #[command(flatten)]
     host: HostArguments,
     /// How to print the result.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+}
+
+/// A macro instead of a plain run.
+#[derive(Debug, Args)]
+struct MacroArguments {
+    /// Plays a macro: a file, or a shipped one such as `coalmine:reproduce-incident`. Exits with 1 when it does not hold.
+    #[arg(long = "macro", value_name = "FILE", conflicts_with = "steps")]
+    file: Option<String>,
+    /// Writes what came of the macro as JUnit XML.
+    #[arg(long, value_name = "FILE", requires = "file")]
+    report_junit: Option<PathBuf>,
+    /// Writes what came of the macro as JSON.
+    #[arg(long, value_name = "FILE", requires = "file")]
+    report_json: Option<PathBuf>,
+    /// Lets the macro change a live target. The embedded engine may always be changed.
+    #[arg(long, requires = "file")]
+    allow_mutations: bool,
 }
 
 /// Parses the arguments and does what they say.
@@ -236,12 +266,44 @@ fn engine_options(arguments: &HostArguments, sessions: Option<u64>) -> anyhow::R
         overlap_rows: OVERLAP_ROWS,
         profile,
         served: ServedShape::FLASH,
+        costs: arguments.costs.clone(),
         compute: compute(arguments.workers),
     })
 }
 
+fn play_macro(arguments: &RunArguments, file: &str) -> anyhow::Result<ExitCode> {
+    let script = macro_run::load_macro(file)?;
+    let options = engine_options(&arguments.host, arguments.sessions)?;
+    let checkpoint = load(&arguments.host)?;
+    let text = arguments.format == Format::Text;
+    let mut out = std::io::stdout().lock();
+    let mut written = Ok(());
+    let run = macro_run::play(&checkpoint, options, script, |outcome| {
+        if text && written.is_ok() {
+            written = writeln!(out, "{outcome}");
+        }
+    })?;
+    written?;
+    let json = serde_json::to_string_pretty(&run)?;
+    match arguments.format {
+        Format::Json => writeln!(out, "{json}")?,
+        Format::Text => writeln!(out, "{}", run.report.verdict())?,
+    }
+    for (path, report) in
+        [(&arguments.play.report_junit, run.report.junit()), (&arguments.play.report_json, json + "\n")]
+    {
+        if let Some(path) = path {
+            std::fs::write(path, report).with_context(|| format!("{} cannot be written", path.display()))?;
+        }
+    }
+    Ok(if run.report.passed { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
 fn run_sessions(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
-    let options = engine_options(&arguments.host, Some(arguments.sessions))?;
+    if let Some(file) = &arguments.play.file {
+        return play_macro(arguments, file);
+    }
+    let options = engine_options(&arguments.host, Some(arguments.sessions.unwrap_or(80)))?;
     let checkpoint = load(&arguments.host)?;
     let stderr = std::io::stderr();
     let progress_line = stderr.is_terminal();

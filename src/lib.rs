@@ -5,6 +5,7 @@ pub mod console;
 mod demo;
 pub mod engine;
 pub mod headless;
+pub mod macro_run;
 pub mod probe;
 
 pub use demo::{DEMO_MODEL, demo_checkpoint};

@@ -150,6 +150,23 @@ pub enum Tiles {
     Fixed(u32),
 }
 
+impl Cost {
+    /// Multiplies everything that the node itself takes: time, operations and bytes, but not its lead.
+    pub fn scale(&mut self, factor: f64) {
+        self.fixed_us *= factor;
+        self.block_us *= factor;
+        self.flops_per_row *= factor;
+        for touch in &mut self.touches {
+            match &mut touch.extent {
+                Extent::Bytes(bytes)
+                | Extent::PerRow(bytes)
+                | Extent::PerRatio4Entry(bytes)
+                | Extent::PerRatio128Entry(bytes) => *bytes *= factor,
+            }
+        }
+    }
+}
+
 /// Position of a node in its graph, in launch order.
 pub type NodeIndex = usize;
 

@@ -42,11 +42,7 @@ struct Map {
 
 impl Map {
     fn new(pools: &[Pool], only: Option<usize>, width: u16, height: u16) -> Self {
-        let mut map = Self {
-            width: u32::from(width).max(1),
-            group: 1,
-            only,
-        };
+        let mut map = Self { width: u32::from(width).max(1), group: 1, only };
         // A group so large that each pool takes one row cannot save any more rows.
         while map.rows_before(pools, pools.len()) > u32::from(height)
             && map.shown(pools).any(|(_, pool)| map.rows(pool) > 1)
@@ -58,10 +54,7 @@ impl Map {
 
     fn shown<'p>(&self, pools: &'p [Pool]) -> impl Iterator<Item = (usize, &'p Pool)> + use<'p> {
         let only = self.only;
-        pools
-            .iter()
-            .enumerate()
-            .filter(move |(index, _)| only.is_none_or(|only| only == *index))
+        pools.iter().enumerate().filter(move |(index, _)| only.is_none_or(|only| only == *index))
     }
 
     fn rows(&self, pool: &Pool) -> u32 {
@@ -97,9 +90,7 @@ fn last_write(state: &State, pool: usize, first: u32, count: u32) -> Option<u64>
 fn heat_level(written: Option<u64>, now: u64) -> usize {
     let Some(step) = written else { return 0 };
     let age = now.saturating_sub(step);
-    AGES.iter()
-        .find(|(_, oldest)| age <= *oldest)
-        .map_or(1, |(level, _)| *level)
+    AGES.iter().find(|(_, oldest)| age <= *oldest).map_or(1, |(level, _)| *level)
 }
 
 fn now(state: &State) -> u64 {
@@ -125,9 +116,7 @@ impl Pane for CanaryView {
         summary(scene, area, buffer);
         let area = below(area, 1);
         if pools.is_empty() {
-            Pen::new(buffer, area, 0)
-                .skip(2)
-                .text(scene.theme.ink(Ink::Dim), "no pools known yet");
+            Pen::new(buffer, area, 0).skip(2).text(scene.theme.ink(Ink::Dim), "no pools known yet");
             return;
         }
         self.pool = self.pool.min(pools.len() - 1);
@@ -165,10 +154,7 @@ impl Pane for CanaryView {
                 width: 1,
                 height: 1,
             };
-            buffer.set_style(
-                cell.intersection(map_area).intersection(buffer.area),
-                scene.theme.cursor(),
-            );
+            buffer.set_style(cell.intersection(map_area).intersection(buffer.area), scene.theme.cursor());
         }
         if footer > 1 {
             self.draw_legend(scene, area, area.height - 2, buffer);
@@ -200,9 +186,7 @@ impl Pane for CanaryView {
                 let page = last_row.saturating_add(self.page % row);
                 self.page = page.min(pages.saturating_sub(1));
             }
-            Input::Down | Input::PageDown | Input::HalfDown
-                if !self.drilled && pool < last_pool =>
-            {
+            Input::Down | Input::PageDown | Input::HalfDown if !self.drilled && pool < last_pool => {
                 self.pool = pool + 1;
                 let pages = pools[self.pool].pages;
                 self.page = (self.page % row).min(pages.saturating_sub(1));
@@ -215,12 +199,7 @@ impl Pane for CanaryView {
             Input::Enter => self.drilled = true,
             Input::Back if self.drilled => self.drilled = false,
             // At an edge a move is understood, and does nothing.
-            Input::Up
-            | Input::Down
-            | Input::PageUp
-            | Input::PageDown
-            | Input::HalfUp
-            | Input::HalfDown => {}
+            Input::Up | Input::Down | Input::PageUp | Input::PageDown | Input::HalfUp | Input::HalfDown => {}
             _ => return None,
         }
         Some(PaneAction::Redraw)
@@ -228,21 +207,10 @@ impl Pane for CanaryView {
 }
 
 impl CanaryView {
-    fn draw_labels(
-        &self,
-        scene: Scene<'_>,
-        area: Rect,
-        label: u16,
-        footer: u16,
-        buffer: &mut Buffer,
-    ) {
+    fn draw_labels(&self, scene: Scene<'_>, area: Rect, label: u16, footer: u16, buffer: &mut Buffer) {
         let theme = scene.theme;
         let pools = pools(scene.state);
-        let labels = Rect {
-            width: label.saturating_sub(1),
-            height: area.height - footer,
-            ..area
-        };
+        let labels = Rect { width: label.saturating_sub(1), height: area.height - footer, ..area };
         for (index, pool) in self.map.shown(pools) {
             let first = self.map.rows_before(pools, index);
             // A pool whose first row is scrolled away keeps its label on the first row in view.
@@ -258,12 +226,7 @@ impl CanaryView {
                 pen.text(theme.ink(Ink::Focus), theme.glyphs.cursor);
             }
             pen.to(2)
-                .clip(
-                    theme.ink(ink),
-                    &pool.family,
-                    labels.width.saturating_sub(7),
-                    theme.glyphs.ellipsis,
-                )
+                .clip(theme.ink(ink), &pool.family, labels.width.saturating_sub(7), theme.glyphs.ellipsis)
                 .to(labels.width.saturating_sub(4))
                 .put(theme.ink(Ink::Dim), format_args!("{}", Layer(pool.layer)));
         }
@@ -306,9 +269,7 @@ impl CanaryView {
             }
             let (row, column) = self.map.cell(pools, pool, at.page);
             if let Some(row) = row.checked_sub(self.offset) {
-                Pen::new(buffer, area, row.min(u32::from(u16::MAX)) as u16)
-                    .to(column as u16)
-                    .text(style, VIOLATION);
+                Pen::new(buffer, area, row.min(u32::from(u16::MAX)) as u16).to(column as u16).text(style, VIOLATION);
             }
         }
     }
@@ -320,11 +281,9 @@ impl CanaryView {
         pen.skip(2);
         let words = ["never", "older", "in 128", "in 8", "last step"];
         for (level, word) in words.into_iter().enumerate().rev() {
-            pen.text(theme.heat(level), theme.glyphs.heat[level])
-                .put(dim, format_args!(" {word}  "));
+            pen.text(theme.heat(level), theme.glyphs.heat[level]).put(dim, format_args!(" {word}  "));
         }
-        pen.text(loud(scene), VIOLATION)
-            .text(dim, " undeclared change");
+        pen.text(loud(scene), VIOLATION).text(dim, " undeclared change");
     }
 
     fn draw_selected(&self, scene: Scene<'_>, area: Rect, row: u16, buffer: &mut Buffer) {
@@ -337,10 +296,7 @@ impl CanaryView {
         let first = self.page / group * group;
         let last = (first + (group - 1)).min(pool.pages.saturating_sub(1));
         let mut pen = Pen::new(buffer, area, row);
-        pen.skip(2).put(
-            theme.ink(Ink::Strong),
-            format_args!("{} {}", pool.family, Layer(pool.layer)),
-        );
+        pen.skip(2).put(theme.ink(Ink::Strong), format_args!("{} {}", pool.family, Layer(pool.layer)));
         if first == last {
             pen.put(text, format_args!(" page {first}"));
         } else {
@@ -352,22 +308,14 @@ impl CanaryView {
             None => pen.text(dim, "never written"),
             Some(step) => pen
                 .put(text, format_args!("written in step {}", Grouped(step)))
-                .put(
-                    dim,
-                    format_args!(", {} ago", Grouped(now(state).saturating_sub(step))),
-                ),
+                .put(dim, format_args!(", {} ago", Grouped(now(state).saturating_sub(step)))),
         };
-        let here =
-            |at: &PageRef| usize::from(at.pool) == self.pool && (first..=last).contains(&at.page);
+        let here = |at: &PageRef| usize::from(at.pool) == self.pool && (first..=last).contains(&at.page);
         let violations = &state.canary.violations;
         if let Some((step, at)) = violations.iter().rev().find(|(_, at)| here(at)) {
             pen.text(dim, "  ").put(
                 loud(scene),
-                format_args!(
-                    "{VIOLATION} page {} changed undeclared in step {}",
-                    at.page,
-                    Grouped(*step)
-                ),
+                format_args!("{VIOLATION} page {} changed undeclared in step {}", at.page, Grouped(*step)),
             );
         }
     }
@@ -385,26 +333,14 @@ fn summary(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let mut pen = Pen::new(buffer, area, 0);
     pen.skip(2);
     if totals.canary_hits > 0 {
-        pen.put(
-            loud(scene),
-            format_args!(
-                " {VIOLATION} {} UNDECLARED CHANGES ",
-                Grouped(totals.canary_hits)
-            ),
-        );
+        pen.put(loud(scene), format_args!(" {VIOLATION} {} UNDECLARED CHANGES ", Grouped(totals.canary_hits)));
         if let Some((step, at)) = state.canary.violations.back() {
             let pool = pools(state).get(usize::from(at.pool));
             pen.text(theme.ink(Ink::Text), "  last: ");
             if let Some(pool) = pool {
-                pen.put(
-                    theme.ink(Ink::Text),
-                    format_args!("{} {} ", pool.family, Layer(pool.layer)),
-                );
+                pen.put(theme.ink(Ink::Text), format_args!("{} {} ", pool.family, Layer(pool.layer)));
             }
-            pen.put(
-                theme.ink(Ink::Text),
-                format_args!("page {} in step {}", at.page, Grouped(*step)),
-            );
+            pen.put(theme.ink(Ink::Text), format_args!("page {} in step {}", at.page, Grouped(*step)));
         }
         return;
     }
@@ -412,16 +348,9 @@ fn summary(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
         pen.text(theme.ink(Ink::Dim), "no page checked yet");
         return;
     }
-    pen.put(
-        theme.ink(Ink::Good),
-        format_args!("{} pristine", theme.glyphs.good),
-    )
-    .put(
+    pen.put(theme.ink(Ink::Good), format_args!("{} pristine", theme.glyphs.good)).put(
         theme.ink(Ink::Dim),
-        format_args!(
-            "  no undeclared change in {} page checks",
-            Grouped(totals.pages_checked)
-        ),
+        format_args!("  no undeclared change in {} page checks", Grouped(totals.pages_checked)),
     );
 }
 

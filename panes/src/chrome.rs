@@ -12,13 +12,7 @@ use crate::{
 /// Draws the header rule of a pane and returns what is left for its content.
 ///
 /// `note` stands at the right end of the rule if it fits beside the title.
-pub(crate) fn header(
-    scene: Scene<'_>,
-    id: PaneId,
-    note: fmt::Arguments<'_>,
-    area: Rect,
-    buffer: &mut Buffer,
-) -> Rect {
+pub(crate) fn header(scene: Scene<'_>, id: PaneId, note: fmt::Arguments<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
     let area = area.intersection(buffer.area);
     let glyphs = scene.theme.glyphs;
     let (rule, rule_style, title_style) = if scene.focused {
@@ -30,18 +24,14 @@ pub(crate) fn header(
     };
     let mut pen = Pen::new(buffer, area, 0);
     pen.repeat(rule_style, rule, 1)
-        .put(
-            title_style,
-            format_args!(" {} {} ", id.number(), id.title()),
-        )
+        .put(title_style, format_args!(" {} {} ", id.number(), id.title()))
         .repeat(rule_style, rule, area.width);
     let note_width = width_of(note);
     let title_end = 1 + 3 + text_width(id.title()) + 1;
     if note_width > 0 && area.width >= title_end + note_width + 4 {
         let ink = if scene.focused { Ink::Focus } else { Ink::Dim };
         let style = scene.theme.ink(ink);
-        pen.to(area.width - note_width - 3)
-            .put(style, format_args!(" {note} "));
+        pen.to(area.width - note_width - 3).put(style, format_args!(" {note} "));
     }
     below(area, 1)
 }
@@ -49,11 +39,7 @@ pub(crate) fn header(
 /// `area` without its first `rows`.
 pub(crate) fn below(area: Rect, rows: u16) -> Rect {
     let rows = rows.min(area.height);
-    Rect {
-        y: area.y + rows,
-        height: area.height - rows,
-        ..area
-    }
+    Rect { y: area.y + rows, height: area.height - rows, ..area }
 }
 
 /// Writes `text` broken at spaces into `area`.
@@ -67,9 +53,7 @@ pub(crate) fn wrapped(buffer: &mut Buffer, area: Rect, style: Style, text: &str)
             column = 0;
         }
         let gap = u16::from(column > 0);
-        Pen::new(buffer, area, row)
-            .to(column + gap)
-            .text(style, word);
+        Pen::new(buffer, area, row).to(column + gap).text(style, word);
         column = column.saturating_add(gap + width);
     }
 }

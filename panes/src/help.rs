@@ -27,14 +27,9 @@ impl HelpEntry {
     fn matches(&self, filter: &str) -> bool {
         let found = |text: &str| {
             filter.is_empty()
-                || text
-                    .as_bytes()
-                    .windows(filter.len())
-                    .any(|part| part.eq_ignore_ascii_case(filter.as_bytes()))
+                || text.as_bytes().windows(filter.len()).any(|part| part.eq_ignore_ascii_case(filter.as_bytes()))
         };
-        [self.keys.as_str(), self.name, self.scope, self.doc]
-            .into_iter()
-            .any(found)
+        [self.keys.as_str(), self.name, self.scope, self.doc].into_iter().any(found)
     }
 }
 
@@ -46,7 +41,7 @@ pub struct HelpView {
 }
 
 /// Widest the overlay gets.
-const WIDTH: u16 = 104;
+const WIDTH: u16 = 116;
 /// Longest filter.
 const FILTER: usize = 40;
 
@@ -91,9 +86,7 @@ impl HelpView {
 
     fn shown(&self, entries: &[HelpEntry]) -> impl Iterator<Item = usize> {
         let matching = entries.iter().enumerate();
-        matching
-            .filter(|(_, entry)| entry.matches(&self.filter))
-            .map(|(index, _)| index)
+        matching.filter(|(_, entry)| entry.matches(&self.filter)).map(|(index, _)| index)
     }
 
     /// Draws the overlay in the middle of `area`.
@@ -105,25 +98,12 @@ impl HelpView {
         if width < 8 || height < 4 {
             return;
         }
-        let overlay = Rect {
-            x: area.x + (area.width - width) / 2,
-            y: area.y + (area.height - height) / 2,
-            width,
-            height,
-        };
+        let overlay =
+            Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
         frame(theme, overlay, buffer);
-        let inner = Rect {
-            x: overlay.x + 2,
-            y: overlay.y + 1,
-            width: width - 4,
-            height: height - 2,
-        };
+        let inner = Rect { x: overlay.x + 2, y: overlay.y + 1, width: width - 4, height: height - 2 };
         self.draw_filter(theme, count, entries.len(), inner, buffer);
-        let list = Rect {
-            y: inner.y + 2.min(inner.height),
-            height: inner.height.saturating_sub(2),
-            ..inner
-        };
+        let list = Rect { y: inner.y + 2.min(inner.height), height: inner.height.saturating_sub(2), ..inner };
         self.cursor.settle(count, list.height as usize);
         let rows = self.shown(entries).enumerate().skip(self.cursor.offset);
         for (row, (index, entry)) in (0..list.height).zip(rows) {
@@ -141,8 +121,7 @@ impl HelpView {
         if self.filter.is_empty() {
             pen.text(dim, "type to filter");
         } else {
-            pen.text(dim, "filter ")
-                .text(theme.ink(Ink::Strong), &self.filter);
+            pen.text(dim, "filter ").text(theme.ink(Ink::Strong), &self.filter);
         }
         pen.text(theme.cursor(), " ");
         let hint = format_args!("{count} of {all}   enter runs   esc closes");
@@ -154,22 +133,13 @@ impl HelpView {
 
 fn frame(theme: Theme, area: Rect, buffer: &mut Buffer) {
     let style = theme.ink(Ink::Focus);
-    let [
-        top_left,
-        top_right,
-        bottom_right,
-        bottom_left,
-        horizontal,
-        vertical,
-    ] = theme.glyphs.frame;
+    let [top_left, top_right, bottom_right, bottom_left, horizontal, vertical] = theme.glyphs.frame;
     for row in 0..area.height {
         let (left, middle, right) = match row {
             0 => (top_left, horizontal, top_right),
             row if row + 1 == area.height => (bottom_left, horizontal, bottom_right),
             _ => (vertical, " ", vertical),
         };
-        // What lies below keeps its style otherwise: a style only adds to a cell's.
-        buffer.set_style(area, ratatui::style::Style::reset());
         Pen::new(buffer, area, row)
             .text(style, left)
             .repeat(style, middle, area.width.saturating_sub(2))
@@ -178,40 +148,26 @@ fn frame(theme: Theme, area: Rect, buffer: &mut Buffer) {
     Pen::new(buffer, area, 0).to(2).text(style, " Help ");
 }
 
-fn draw_entry(
-    theme: Theme,
-    entry: &HelpEntry,
-    selected: bool,
-    area: Rect,
-    row: u16,
-    buffer: &mut Buffer,
-) {
+fn draw_entry(theme: Theme, entry: &HelpEntry, selected: bool, area: Rect, row: u16, buffer: &mut Buffer) {
     let (text, dim) = (theme.ink(Ink::Text), theme.ink(Ink::Dim));
     let wide = area.width >= 76;
     let mut pen = Pen::new(buffer, area, row);
     if selected {
         pen.text(theme.ink(Ink::Focus), theme.glyphs.cursor);
     }
-    pen.to(2)
-        .clip(theme.ink(Ink::Key), &entry.keys, 15, theme.glyphs.ellipsis)
-        .to(18);
+    pen.to(2).clip(theme.ink(Ink::Key), &entry.keys, 15, theme.glyphs.ellipsis).to(18);
     if wide {
         pen.text(dim, entry.name).to(38);
     }
     pen.text(text, entry.doc);
     let note = match (entry.mutates, entry.scope) {
-        (true, _) if pen.room() > 20 => "changes the target",
+        (true, _) if pen.room() >= 20 => "changes the target",
         (true, _) => "target",
         (false, scope) => scope,
     };
     if !note.is_empty() && pen.room() > text_width(note) + 1 {
-        let ink = if entry.mutates {
-            Ink::Warning
-        } else {
-            Ink::Dim
-        };
-        pen.to(area.width - text_width(note))
-            .text(theme.ink(ink), note);
+        let ink = if entry.mutates { Ink::Warning } else { Ink::Dim };
+        pen.to(area.width - text_width(note)).text(theme.ink(ink), note);
     }
     if selected {
         pen.tint_row(theme.ink(Ink::Selected));

@@ -6,6 +6,7 @@
 
 mod canary;
 mod chrome;
+mod difference;
 mod help;
 mod log;
 mod number;

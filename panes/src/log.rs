@@ -31,9 +31,7 @@ impl Pane for LogView {
         let end = log.len() - self.back.min(log.len());
         let start = end.saturating_sub(self.page);
         if log.is_empty() {
-            Pen::new(buffer, area, 0)
-                .skip(2)
-                .text(theme.ink(Ink::Dim), "nothing yet");
+            Pen::new(buffer, area, 0).skip(2).text(theme.ink(Ink::Dim), "nothing yet");
         }
         for (row, line) in (0..area.height).zip(log.range(start..end)) {
             let (word, ink) = match line.level {
@@ -44,12 +42,7 @@ impl Pane for LogView {
             let mut pen = Pen::new(buffer, area, row);
             pen.skip(2).text(theme.ink(ink), word).skip(1);
             let room = pen.room();
-            pen.clip(
-                theme.ink(Ink::Text),
-                &line.text,
-                room,
-                theme.glyphs.ellipsis,
-            );
+            pen.clip(theme.ink(Ink::Text), &line.text, room, theme.glyphs.ellipsis);
         }
     }
 

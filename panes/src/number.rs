@@ -11,10 +11,7 @@ struct Short {
 impl Write for Short {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let end = self.length + text.len();
-        self.bytes
-            .get_mut(self.length..end)
-            .ok_or(fmt::Error)?
-            .copy_from_slice(text.as_bytes());
+        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
         self.length = end;
         Ok(())
     }
@@ -22,10 +19,7 @@ impl Write for Short {
 
 impl Short {
     fn pad(arguments: fmt::Arguments<'_>, formatter: &mut Formatter<'_>) -> fmt::Result {
-        let mut short = Self {
-            bytes: [0; 40],
-            length: 0,
-        };
+        let mut short = Self { bytes: [0; 40], length: 0 };
         short.write_fmt(arguments)?;
         formatter.pad(std::str::from_utf8(&short.bytes[..short.length]).map_err(|_| fmt::Error)?)
     }
@@ -85,11 +79,7 @@ impl Display for Nanoseconds {
             _ => (1e9, "s"),
         };
         let value = self.0 as f64 / divisor;
-        let decimals = if value < 10.0 {
-            2
-        } else {
-            usize::from(value < 100.0)
-        };
+        let decimals = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
         Short::pad(format_args!("{value:.decimals$} {unit}"), formatter)
     }
 }

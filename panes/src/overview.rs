@@ -1,6 +1,6 @@
 //! Overview: how many, how often, since when, and the last findings.
 
-use coalmine_sessions::{Flag, SessionId, SessionPhase, State, ToggleName, Totals, WINDOW_STEPS};
+use coalmine_sessions::{Flag, LogLevel, SessionId, SessionPhase, State, ToggleName, Totals, WINDOW_STEPS};
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
@@ -9,7 +9,10 @@ use ratatui::{
 
 use crate::{
     Grouped, Ink, Input, Nanoseconds, Pane, PaneAction, PaneId, Pen, Percent, Scene,
-    chrome::header, pen::width_of, toggles::current,
+    chrome::{below, header, wrapped},
+    difference,
+    pen::width_of,
+    toggles::current,
 };
 
 /// Width from which totals since the start and since the last change stand side by side.
@@ -122,8 +125,13 @@ impl<'a> Page<'a> {
     fn starting(&mut self) {
         let theme = self.scene.theme;
         self.space(4);
-        self.line(Ink::Strong, "starting the engine")
-            .text(theme.ink(Ink::Strong), theme.glyphs.ellipsis);
+        let last = self.scene.state.log.back();
+        if let Some(line) = last.filter(|line| line.level == LogLevel::Error) {
+            let text = below(self.area, self.row);
+            let text = Rect { x: text.x + text.width.min(1), width: text.width.saturating_sub(2), ..text };
+            return wrapped(self.buffer, text, theme.ink(Ink::Corrupt), &line.text);
+        }
+        self.line(Ink::Strong, "starting the engine").text(theme.ink(Ink::Strong), theme.glyphs.ellipsis);
         self.line(Ink::Dim, "the first steps will appear here");
     }
 
@@ -149,17 +157,10 @@ impl<'a> Page<'a> {
         diverged_cell(&mut pen, scene, &state.totals);
         if state.toggle_step > 0 {
             let step = state.toggle_step;
-            self.line(Ink::Dim, "since flip at ").put(
-                scene.theme.ink(Ink::Dim),
-                format_args!("{}:", Grouped(step)),
-            );
+            self.line(Ink::Dim, "since flip at ").put(scene.theme.ink(Ink::Dim), format_args!("{}:", Grouped(step)));
             let mut pen = self.line(Ink::Dim, "  text");
             corrupt_cell(&mut pen, scene, &state.since_toggle);
-            corrupt_rate(
-                &mut self.line(Ink::Dim, "  rate"),
-                scene,
-                &state.since_toggle,
-            );
+            corrupt_rate(&mut self.line(Ink::Dim, "  rate"), scene, &state.since_toggle);
             let mut pen = self.line(Ink::Dim, "  logits");
             diverged_cell(&mut pen, scene, &state.since_toggle);
         }
@@ -208,14 +209,13 @@ impl<'a> Page<'a> {
             let mut pen = Pen::new(self.buffer, self.area, row);
             cell(pen.to(second), scene, &state.since_toggle);
         }
-        if flipped && self.room() > 6 {
+        let narrow = usize::from(second - VALUES) < WITNESS.len() + 8;
+        if flipped && narrow && self.room() > 6 {
             self.line(Ink::Dim, "").text(dim, WITNESS);
         }
         if state.since_toggle.carried_over > 0 {
             let before = Grouped(state.since_toggle.carried_over);
-            self.line(Ink::Dim, "  hit earlier")
-                .to(second)
-                .put(dim, format_args!("{before} damaged before"));
+            self.line(Ink::Dim, "  hit earlier").to(second).put(dim, format_args!("{before} damaged before"));
         }
         self.space(6);
         self.sessions();
@@ -275,10 +275,7 @@ impl<'a> Page<'a> {
         let launch = if step.captured { "captured" } else { "eager" };
         items.add(format_args!("overlap {lanes}"), "");
         items.add(format_args!("{launch}"), "");
-        for (name, label) in [
-            (ToggleName::IndexK, "index-k"),
-            (ToggleName::Canary, "canary"),
-        ] {
+        for (name, label) in [(ToggleName::IndexK, "index-k"), (ToggleName::Canary, "canary")] {
             let value = name.spec().show(current(state, name));
             items.add(format_args!("{label} {value}"), "");
         }
@@ -313,17 +310,11 @@ impl<'a> Page<'a> {
                 diverged[cell] += step.diverged_rows.len() as u32;
             }
         }
-        for (label, ink, cells) in [
-            ("corrupted", Ink::Corrupt, &corrupted),
-            ("diverged", Ink::Diverged, &diverged),
-        ] {
+        for (label, ink, cells) in [("corrupted", Ink::Corrupt, &corrupted), ("diverged", Ink::Diverged, &diverged)] {
             let cells = &cells[..usize::from(width)];
             let most = cells.iter().copied().max().unwrap_or(0);
             // Reversed or underlined bars could not be read.
-            let style = Style {
-                add_modifier: Modifier::empty(),
-                ..theme.ink(ink)
-            };
+            let style = Style { add_modifier: Modifier::empty(), ..theme.ink(ink) };
             let mut pen = self.line(Ink::Dim, label);
             for &count in cells {
                 let bar = (count * 8).checked_div(most).unwrap_or(0);
@@ -335,14 +326,16 @@ impl<'a> Page<'a> {
             let note = format_args!("last {} steps, {per_cell} a bar", Grouped(steps));
             let end = self.values + width;
             let mut pen = self.line(Ink::Dim, "");
-            pen.to(end.saturating_sub(width_of(note)))
-                .put(theme.ink(Ink::Dim), note);
+            pen.to(end.saturating_sub(width_of(note))).put(theme.ink(Ink::Dim), note);
         }
     }
 
     fn flags(&mut self) {
         let (scene, state) = (self.scene, self.scene.state);
         self.space(5);
+        if self.room() < 2 {
+            return;
+        }
         let wanted = usize::from(self.room().saturating_sub(1)).min(FLAGS);
         let mut latest: [Option<(SessionId, &Flag)>; FLAGS] = [None; FLAGS];
         let latest = &mut latest[..wanted];
@@ -365,10 +358,7 @@ impl<'a> Page<'a> {
 }
 
 /// Keeps the latest flags, the newest first.
-fn insert_latest<'s>(
-    latest: &mut [Option<(SessionId, &'s Flag)>],
-    candidate: (SessionId, &'s Flag),
-) {
+fn insert_latest<'s>(latest: &mut [Option<(SessionId, &'s Flag)>], candidate: (SessionId, &'s Flag)) {
     let older = |entry: &Option<(SessionId, &Flag)>| {
         entry.is_none_or(|(id, flag)| (flag.step, id) < (candidate.1.step, candidate.0))
     };
@@ -390,32 +380,7 @@ pub(crate) fn flag_line(pen: &mut Pen<'_>, scene: Scene<'_>, id: SessionId, flag
         let kind = flag.kind.name();
         pen.put(theme.ink(Ink::Text), format_args!("{kind:<15}"));
     }
-    expected_found(pen, scene, flag);
-}
-
-/// What a text should have said against what it said, sharing the room that is left.
-pub(crate) fn expected_found(pen: &mut Pen<'_>, scene: Scene<'_>, flag: &Flag) {
-    let theme = scene.theme;
-    let ellipsis = theme.glyphs.ellipsis;
-    let [expected, found] = if pen.room() >= 34 {
-        ["expected ", "  found "]
-    } else {
-        ["want ", " got "]
-    };
-    let room = pen
-        .room()
-        .saturating_sub((expected.len() + found.len()) as u16);
-    let wanted = width_of(format_args!("{}", flag.expected));
-    let first = room.div_ceil(2).min(wanted);
-    pen.text(theme.ink(Ink::Dim), expected)
-        .clip(theme.ink(Ink::Good), &flag.expected, first, ellipsis)
-        .text(theme.ink(Ink::Dim), found)
-        .clip(
-            theme.ink(Ink::Corrupt),
-            &flag.found,
-            room.saturating_sub(first),
-            ellipsis,
-        );
+    difference::draw(pen, scene, flag);
 }
 
 /// Values with their words, a dot between two, as many as fit.
@@ -427,11 +392,7 @@ struct Items<'a> {
 
 impl<'a> Items<'a> {
     fn new(pen: Pen<'a>, scene: Scene<'a>) -> Self {
-        Self {
-            pen,
-            scene,
-            first: true,
-        }
+        Self { pen, scene, first: true }
     }
 
     fn add(&mut self, value: std::fmt::Arguments<'_>, word: &str) {
@@ -475,10 +436,7 @@ fn corrupt_cell(pen: &mut Pen<'_>, scene: Scene<'_>, totals: &Totals) {
         pen.put(theme.ink(Ink::Good), format_args!("{good} 0 corrupt"));
     } else {
         let (mark, count) = (theme.glyphs.corrupt, Grouped(totals.corrupted));
-        pen.put(
-            theme.ink(Ink::Corrupt),
-            format_args!("{mark} {count} CORRUPT"),
-        );
+        pen.put(theme.ink(Ink::Corrupt), format_args!("{mark} {count} CORRUPT"));
     }
     pen.put(dim, format_args!(" of {}", Grouped(at_risk(totals))));
     if totals.carried_over > 0 {
@@ -498,11 +456,8 @@ fn corrupt_rate(pen: &mut Pen<'_>, scene: Scene<'_>, totals: &Totals) {
     let rate = totals.corruption_rate();
     let (low, high) = (Percent(rate.low), Percent(rate.high));
     let range = theme.glyphs.range;
-    pen.put(
-        theme.ink(Ink::Strong),
-        format_args!("{}", Percent(rate.value)),
-    )
-    .put(theme.ink(Ink::Dim), format_args!(" [{low} {range} {high}]"));
+    pen.put(theme.ink(Ink::Strong), format_args!("{}", Percent(rate.value)))
+        .put(theme.ink(Ink::Dim), format_args!(" [{low} {range} {high}]"));
 }
 
 fn diverged_cell(pen: &mut Pen<'_>, scene: Scene<'_>, totals: &Totals) {
@@ -519,8 +474,7 @@ fn diverged_cell(pen: &mut Pen<'_>, scene: Scene<'_>, totals: &Totals) {
 fn hit_steps(pen: &mut Pen<'_>, scene: Scene<'_>, totals: &Totals) {
     let theme = scene.theme;
     let (hit, all) = (Grouped(totals.hit_steps), Grouped(totals.steps));
-    pen.put(theme.ink(Ink::Text), format_args!("{hit}"))
-        .put(theme.ink(Ink::Dim), format_args!(" of {all} steps"));
+    pen.put(theme.ink(Ink::Text), format_args!("{hit}")).put(theme.ink(Ink::Dim), format_args!(" of {all} steps"));
 }
 
 fn rows_per_hit(pen: &mut Pen<'_>, scene: Scene<'_>, totals: &Totals) {
@@ -538,10 +492,7 @@ fn rows_per_hit(pen: &mut Pen<'_>, scene: Scene<'_>, totals: &Totals) {
         2 * seen >= hits
     });
     let median = middle.map_or(most, |(rows, _)| *rows);
-    pen.text(dim, "median ")
-        .put(text, format_args!("{median}"))
-        .text(dim, ", most ")
-        .put(text, format_args!("{most}"));
+    pen.text(dim, "median ").put(text, format_args!("{median}")).text(dim, ", most ").put(text, format_args!("{most}"));
 }
 
 fn witnesses(pen: &mut Pen<'_>, scene: Scene<'_>, totals: &Totals) {
@@ -550,10 +501,7 @@ fn witnesses(pen: &mut Pen<'_>, scene: Scene<'_>, totals: &Totals) {
     pen.put(theme.ink(Ink::Text), format_args!("{count}"));
     if totals.diverged_without_witness > 0 {
         let without = Grouped(totals.diverged_without_witness);
-        pen.put(
-            theme.ink(Ink::Warning),
-            format_args!(" {without} hit steps without"),
-        );
+        pen.put(theme.ink(Ink::Warning), format_args!(" {without} hit steps without"));
     } else if usize::from(pen.room()) > WITNESS.len() {
         pen.put(theme.ink(Ink::Dim), format_args!(" {WITNESS}"));
     }

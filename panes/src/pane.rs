@@ -25,14 +25,7 @@ pub enum PaneId {
 
 impl PaneId {
     /// All panes.
-    pub const ALL: [Self; 6] = [
-        Self::Overview,
-        Self::Sessions,
-        Self::Canary,
-        Self::Timeline,
-        Self::Toggles,
-        Self::Log,
-    ];
+    pub const ALL: [Self; 6] = [Self::Overview, Self::Sessions, Self::Canary, Self::Timeline, Self::Toggles, Self::Log];
 
     /// The number that focuses it, from 1.
     pub fn number(self) -> usize {

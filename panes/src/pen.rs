@@ -31,13 +31,15 @@ impl<'a> Pen<'a> {
         }
     }
 
-    /// Writes `text`.
+    /// Writes `text`, whose cells take on `style` alone, whatever they looked like before.
     pub fn text(&mut self, style: Style, text: &str) -> &mut Self {
-        let room = self.room();
-        if room > 0 {
-            let (x, _) = self
-                .buffer
-                .set_stringn(self.x, self.y, text, room as usize, style);
+        self.write(style, text, self.room())
+    }
+
+    fn write(&mut self, style: Style, text: &str, cells: u16) -> &mut Self {
+        if cells > 0 {
+            let style = Style::reset().patch(style);
+            let (x, _) = self.buffer.set_stringn(self.x, self.y, text, cells.into(), style);
             self.x = x;
         }
         self
@@ -60,15 +62,8 @@ impl<'a> Pen<'a> {
         if text_width(text) <= width {
             return self.text(style, text);
         }
-        let end = self.x + width;
         let keep = width.saturating_sub(text_width(ellipsis));
-        let (x, _) = self
-            .buffer
-            .set_stringn(self.x, self.y, text, keep as usize, style);
-        self.x = x;
-        self.text(style, ellipsis);
-        self.x = self.x.min(end);
-        self
+        self.write(style, text, keep).text(style, ellipsis)
     }
 
     /// Goes to a column of the area, forwards or backwards.
@@ -100,12 +95,8 @@ impl<'a> Pen<'a> {
 
     /// Gives the cells up to the right edge a style.
     pub fn tint_row(&mut self, style: Style) -> &mut Self {
-        let area = Rect::new(
-            self.left,
-            self.y,
-            self.right.saturating_sub(self.left),
-            u16::from(self.right > self.left),
-        );
+        let area =
+            Rect::new(self.left, self.y, self.right.saturating_sub(self.left), u16::from(self.right > self.left));
         self.buffer.set_style(area, style);
         self
     }

@@ -8,7 +8,8 @@ use ratatui::{buffer::Buffer, layout::Rect};
 use crate::{
     Grouped, Ink, Input, Pane, PaneAction, PaneId, Pen, Scene,
     chrome::{below, header},
-    overview::{expected_found, flag_line},
+    difference,
+    overview::flag_line,
     pane::Cursor,
 };
 
@@ -31,14 +32,7 @@ pub enum SortColumn {
 }
 
 impl SortColumn {
-    const ALL: [Self; 6] = [
-        Self::Trouble,
-        Self::Session,
-        Self::Phase,
-        Self::Tokens,
-        Self::Diverged,
-        Self::Changed,
-    ];
+    const ALL: [Self; 6] = [Self::Trouble, Self::Session, Self::Phase, Self::Tokens, Self::Diverged, Self::Changed];
 
     fn name(self) -> &'static str {
         match self {
@@ -55,10 +49,7 @@ impl SortColumn {
     fn key(self, session: &Session) -> (u64, u64) {
         match self {
             Self::Trouble => {
-                let flagged = session
-                    .flags
-                    .last()
-                    .map_or(0, |flag| flag.step.saturating_add(1));
+                let flagged = session.flags.last().map_or(0, |flag| flag.step.saturating_add(1));
                 (flagged, session.diverged_steps.into())
             }
             Self::Session => (0, 0),
@@ -90,8 +81,7 @@ impl SessionsView {
         let column = self.sort;
         let rows = state.sessions.iter();
         self.order.clear();
-        self.order
-            .extend(rows.map(|(id, session)| (column.key(session), *id)));
+        self.order.extend(rows.map(|(id, session)| (column.key(session), *id)));
         if self.ascending {
             self.order.sort_unstable();
         } else {
@@ -119,9 +109,7 @@ impl Pane for SessionsView {
         self.sort_rows(scene.state);
         let count = self.order.len();
         let glyphs = scene.theme.glyphs;
-        let selected = self
-            .selected
-            .and_then(|id| Some((id, scene.state.sessions.get(&id)?)));
+        let selected = self.selected.and_then(|id| Some((id, scene.state.sessions.get(&id)?)));
         if let (true, Some((id, session))) = (self.drilled, selected) {
             let note = format_args!("esc back");
             let area = header(scene, self.id(), note, area, buffer);
@@ -140,9 +128,7 @@ impl Pane for SessionsView {
         let list = below(area, 1);
         self.cursor.settle(count, list.height as usize);
         if count == 0 {
-            Pen::new(buffer, list, 0)
-                .skip(2)
-                .text(scene.theme.ink(Ink::Dim), "no session yet");
+            Pen::new(buffer, list, 0).skip(2).text(scene.theme.ink(Ink::Dim), "no session yet");
         }
         let rows = self.order.iter().enumerate().skip(self.cursor.offset);
         for (row, (index, &(_, id))) in (0..list.height).zip(rows) {
@@ -242,24 +228,13 @@ impl Columns {
         let text = take(11, 0).unwrap_or(26);
         let diverged = take(13, 0).unwrap_or(37);
         let call = take(0, 64);
-        Self {
-            slot,
-            tokens,
-            text,
-            diverged,
-            call,
-        }
+        Self { slot, tokens, text, diverged, call }
     }
 
     fn draw_titles(&self, scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
         let style = scene.theme.ink(Ink::Dim);
         let mut pen = Pen::new(buffer, area, 0);
-        pen.to(SESSION)
-            .text(style, "session")
-            .to(PHASE)
-            .text(style, " phase")
-            .to(TURN)
-            .text(style, " turn");
+        pen.to(SESSION).text(style, "session").to(PHASE).text(style, " phase").to(TURN).text(style, " turn");
         if let Some(slot) = self.slot {
             pen.to(slot).text(style, "slot");
         }
@@ -276,33 +251,22 @@ impl Columns {
     fn draw(&self, pen: &mut Pen<'_>, scene: Scene<'_>, id: SessionId, session: &Session) {
         let theme = scene.theme;
         let (text, dim) = (theme.ink(Ink::Text), theme.ink(Ink::Dim));
-        let body = if session.phase == SessionPhase::Finished {
-            dim
-        } else {
-            text
-        };
+        let body = if session.phase == SessionPhase::Finished { dim } else { text };
         pen.to(SESSION)
             .put(body, format_args!("s{id}"))
             .to(PHASE)
             .put(body, format_args!(" {:<9}", phase_name(session.phase)))
             .to(TURN)
-            .put(
-                body,
-                format_args!("{:>2}/{:<2}", turn_of(session), session.turns),
-            );
+            .put(body, format_args!("{:>2}/{:<2}", turn_of(session), session.turns));
         if let (Some(column), Some(slot)) = (self.slot, session.slot) {
             pen.to(column).put(body, format_args!("{slot:>4}"));
         }
         if let Some(column) = self.tokens {
-            pen.to(column)
-                .put(body, format_args!("{:>6}", Grouped(session.tokens.into())));
+            pen.to(column).put(body, format_args!("{:>6}", Grouped(session.tokens.into())));
         }
         pen.to(self.text);
         if session.corrupt() {
-            pen.put(
-                theme.ink(Ink::Corrupt),
-                format_args!("{} CORRUPT", theme.glyphs.corrupt),
-            );
+            pen.put(theme.ink(Ink::Corrupt), format_args!("{} CORRUPT", theme.glyphs.corrupt));
         } else {
             pen.text(dim, "right");
         }
@@ -324,10 +288,12 @@ impl Columns {
             pen.to(column);
             match session.flags.last() {
                 Some(flag) => {
-                    if pen.room() >= 60 {
-                        pen.put(text, format_args!("{:<15}", flag.kind.name()));
+                    difference::draw(pen, scene, flag);
+                    // The call that it is about, where it can be made out.
+                    if pen.skip(2).room() >= 24 {
+                        let room = pen.room();
+                        pen.clip(dim, &flag.found, room, theme.glyphs.ellipsis);
                     }
-                    expected_found(pen, scene, flag);
                 }
                 None => {
                     let room = pen.room();
@@ -358,17 +324,16 @@ fn details(scene: Scene<'_>, id: SessionId, session: &Session, area: Rect, buffe
         row += 1;
     };
     line(&|pen| {
-        pen.put(theme.ink(Ink::Strong), format_args!("session {id}"))
-            .put(
-                text,
-                format_args!(
-                    "  {}, turn {} of {}, {} tokens",
-                    phase_name(session.phase),
-                    turn_of(session),
-                    session.turns,
-                    Grouped(session.tokens.into())
-                ),
-            );
+        pen.put(theme.ink(Ink::Strong), format_args!("session {id}")).put(
+            text,
+            format_args!(
+                "  {}, turn {} of {}, {} tokens",
+                phase_name(session.phase),
+                turn_of(session),
+                session.turns,
+                Grouped(session.tokens.into())
+            ),
+        );
         if let Some(slot) = session.slot {
             pen.put(text, format_args!(", slot {slot}"));
         }
@@ -413,32 +378,24 @@ fn details(scene: Scene<'_>, id: SessionId, session: &Session, area: Rect, buffe
     });
     for flag in &session.flags {
         line(&|pen| flag_line(pen, scene, id, flag));
+        for (label, said) in [("expected", &flag.expected), ("found", &flag.found)] {
+            line(&|pen| {
+                pen.skip(2).put(dim, format_args!("{label:<9}")).text(text, said);
+            });
+        }
     }
     let own = scene.state.divergences.iter().rev();
     for divergence in own.filter(|divergence| divergence.session == id) {
         line(&|pen| {
-            pen.put(
-                theme.ink(Ink::Diverged),
-                format_args!("{} ", theme.glyphs.diverged),
-            )
-            .put(
-                text,
-                format_args!(
-                    "step {:<8} row {:<4}",
-                    Grouped(divergence.step),
-                    divergence.row
-                ),
-            );
+            pen.put(theme.ink(Ink::Diverged), format_args!("{} ", theme.glyphs.diverged))
+                .put(text, format_args!("step {:<8} row {:<4}", Grouped(divergence.step), divergence.row));
             match divergence.first_layer {
                 Some(layer) => pen.put(text, format_args!(" from layer {layer}")),
                 None => pen.text(text, " logits only"),
             }
-            .put(
-                text,
-                format_args!("  largest difference {:.3e}", divergence.largest),
-            );
+            .put(text, format_args!("  differs by {:.1e}", divergence.largest));
             if divergence.flipped {
-                pen.text(theme.ink(Ink::Strong), "  another token was chosen");
+                pen.text(theme.ink(Ink::Strong), "  another token chosen");
             }
         });
     }

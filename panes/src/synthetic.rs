@@ -6,20 +6,8 @@ use coalmine_sessions::*;
 
 const SESSIONS: u64 = 80;
 const TURNS: u32 = 6;
-const LANES: [&str; 6] = [
-    "main",
-    "kv",
-    "compressor",
-    "indexer",
-    "indexer-q",
-    "indexer-weights",
-];
-const LAYERS: [LayerKind; 4] = [
-    LayerKind::Sliding,
-    LayerKind::Ratio4,
-    LayerKind::Ratio128,
-    LayerKind::Ratio4,
-];
+const LANES: [&str; 6] = ["main", "kv", "compressor", "indexer", "indexer-q", "indexer-weights"];
+const LAYERS: [LayerKind; 4] = [LayerKind::Sliding, LayerKind::Ratio4, LayerKind::Ratio128, LayerKind::Ratio4];
 const PLACES: [&str; 4] = ["amber-lamp", "cedar-rope", "iron-coil", "north-tile"];
 const TOOLS: [&str; 4] = ["fetch", "count", "inspect", "weigh"];
 
@@ -92,11 +80,7 @@ impl Synthetic {
 
     fn event(&mut self, kind: EventKind) -> Event {
         self.sequence += 1;
-        Event {
-            sequence: self.sequence - 1,
-            time_ns: self.time_ns,
-            kind,
-        }
+        Event { sequence: self.sequence - 1, time_ns: self.time_ns, kind }
     }
 
     fn below(&mut self, limit: u64) -> u64 {
@@ -135,29 +119,17 @@ impl Synthetic {
         let graph = Graph {
             graph: 1,
             label: "bucket 80, overlap on, index-k bf16".into(),
-            nodes: self
-                .nodes
-                .iter()
-                .map(|node| node.name.as_str().into())
-                .collect(),
+            nodes: self.nodes.iter().map(|node| node.name.as_str().into()).collect(),
         };
         let mut kinds = vec![EventKind::Hello(Box::new(hello))];
-        kinds.extend(TOGGLES.iter().map(|spec| {
-            EventKind::Toggle(ToggleChange {
-                name: spec.name,
-                value: spec.default,
-                step: 0,
-            })
-        }));
+        kinds.extend(
+            TOGGLES
+                .iter()
+                .map(|spec| EventKind::Toggle(ToggleChange { name: spec.name, value: spec.default, step: 0 })),
+        );
         kinds.push(EventKind::Graph(graph));
-        kinds.push(log(
-            LogLevel::Info,
-            "Captured 8 buckets with 2 variants each.",
-        ));
-        kinds.push(log(
-            LogLevel::Warning,
-            "1 hazard in bucket 80: q_b writes what top-k reads.",
-        ));
+        kinds.push(log(LogLevel::Info, "Captured 8 buckets with 2 variants each."));
+        kinds.push(log(LogLevel::Warning, "1 hazard in bucket 80: q_b writes what top-k reads."));
         kinds.into_iter().map(|kind| self.event(kind)).collect()
     }
 
@@ -170,21 +142,12 @@ impl Synthetic {
         self.time_ns = end_ns;
         let decoding = self.running.iter().filter(|session| !session.thinking);
         let rows: Vec<SessionId> = decoding.map(|session| session.id).collect();
-        let hits = if self.overlap && !rows.is_empty() && self.below(24) == 0 {
-            1 + self.below(3)
-        } else {
-            0
-        };
+        let hits = if self.overlap && !rows.is_empty() && self.below(24) == 0 { 1 + self.below(3) } else { 0 };
         let mut kinds = Vec::new();
-        let mut diverged_rows: Vec<u32> = (0..hits)
-            .map(|_| self.below(rows.len() as u64) as u32)
-            .collect();
+        let mut diverged_rows: Vec<u32> = (0..hits).map(|_| self.below(rows.len() as u64) as u32).collect();
         diverged_rows.sort_unstable();
         diverged_rows.dedup();
-        let diverged_sessions: Vec<SessionId> = diverged_rows
-            .iter()
-            .map(|row| rows[*row as usize])
-            .collect();
+        let diverged_sessions: Vec<SessionId> = diverged_rows.iter().map(|row| rows[*row as usize]).collect();
         for (&row, &session) in diverged_rows.iter().zip(&diverged_sessions) {
             let harmful = self.below(4) == 0;
             kinds.push(EventKind::Differential(Divergence {
@@ -202,10 +165,7 @@ impl Synthetic {
         }
         let written = self.written(step, &rows);
         let violations = if self.stray_writes && self.below(40) == 0 {
-            vec![PageRef {
-                pool: 5,
-                page: 1 + self.below(90) as u32,
-            }]
+            vec![PageRef { pool: 5, page: 1 + self.below(90) as u32 }]
         } else {
             Vec::new()
         };
@@ -225,17 +185,8 @@ impl Synthetic {
             diverged_rows,
             diverged_sessions,
         }));
-        kinds.push(EventKind::Spans(SpanBatch {
-            step,
-            graph: 1,
-            spans,
-        }));
-        kinds.push(EventKind::Canary(CanaryReport {
-            step,
-            pages_checked: 900,
-            written,
-            violations,
-        }));
+        kinds.push(EventKind::Spans(SpanBatch { step, graph: 1, spans }));
+        kinds.push(EventKind::Canary(CanaryReport { step, pages_checked: 900, written, violations }));
         if step.is_multiple_of(30) {
             kinds.push(EventKind::Metric(Metric {
                 name: "tokens_per_second".into(),
@@ -254,10 +205,7 @@ impl Synthetic {
                 _ => 1,
             };
             let due = rows.iter().filter(|id| (*id + step).is_multiple_of(every));
-            written.extend(due.map(|id| PageRef {
-                pool,
-                page: 1 + (id * 3 + step / 100) as u32 % (known.pages - 1),
-            }));
+            written.extend(due.map(|id| PageRef { pool, page: 1 + (id * 3 + step / 100) as u32 % (known.pages - 1) }));
         }
         written
     }
@@ -283,23 +231,19 @@ impl Synthetic {
             if called {
                 let place = PLACES[self.below(4) as usize];
                 let tool = TOOLS[self.below(4) as usize];
-                let right = format!(
-                    "{}{:02}",
-                    ["A", "C", "F"][self.below(3) as usize],
-                    1 + self.below(16)
-                );
+                let right = format!("{}{:02}", ["A", "C", "F"][self.below(3) as usize], 1 + self.below(16));
                 let wrong = format!("B{:02}", 1 + self.below(16));
                 if session.damaged && self.below(2) == 0 {
-                    change.call = format!("{tool} item={place} bin={wrong}").into();
+                    change.call = format!("{tool}(item={place}, bin={wrong})").into();
                     change.flag = Some(Flag {
                         kind: FlagKind::WrongArgument,
                         turn: session.turn,
                         step,
-                        expected: right.into(),
-                        found: wrong.into(),
+                        expected: format!("{tool}(item={place}, bin={right})").into(),
+                        found: change.call.clone(),
                     });
                 } else {
-                    change.call = format!("{tool} item={place} bin={right}").into();
+                    change.call = format!("{tool}(item={place}, bin={right})").into();
                 }
                 session.thinking = true;
                 session.left = 8 + self.below(30);
@@ -345,12 +289,7 @@ impl Synthetic {
             let duration = u64::from(node.duration_ns) * noise / 1_000;
             lane_end[usize::from(lane)] = start + duration;
             ends.push(start + duration);
-            spans.push(Span {
-                node: index as u32,
-                lane,
-                start_ns: start,
-                duration_ns: duration as u32,
-            });
+            spans.push(Span { node: index as u32, lane, start_ns: start, duration_ns: duration as u32 });
         }
         let end = ends.into_iter().max().unwrap_or(start_ns);
         (spans, end + 2_000)
@@ -358,22 +297,14 @@ impl Synthetic {
 }
 
 fn log(level: LogLevel, text: &str) -> EventKind {
-    EventKind::Log(Log {
-        level,
-        text: text.into(),
-    })
+    EventKind::Log(Log { level, text: text.into() })
 }
 
 fn pools() -> Vec<Pool> {
     let mut pools = Vec::new();
     for (layer, kind) in (0u16..).zip(LAYERS) {
         let mut add = |family: &str, pages| {
-            pools.push(Pool {
-                family: family.into(),
-                layer,
-                pages,
-                page_bytes: 8_448,
-            });
+            pools.push(Pool { family: family.into(), layer, pages, page_bytes: 8_448 });
         };
         add("swa-kv", 121);
         match kind {
@@ -397,12 +328,7 @@ fn nodes() -> Vec<Node> {
     let mut joined: Vec<usize> = Vec::new();
     for (layer, kind) in LAYERS.into_iter().enumerate() {
         let mut add = |name: &str, lane: u8, after: &[usize], duration_ns: u32| {
-            nodes.push(Node {
-                name: format!("L{layer} {name}"),
-                lane,
-                after: after.to_vec(),
-                duration_ns,
-            });
+            nodes.push(Node { name: format!("L{layer} {name}"), lane, after: after.to_vec(), duration_ns });
             nodes.len() - 1
         };
         add("hc pre", 0, &joined, 2_400);
@@ -435,11 +361,7 @@ fn nodes() -> Vec<Node> {
         nodes.push(Node {
             name: name.to_owned(),
             lane: 0,
-            after: if name == "head norm" {
-                joined.clone()
-            } else {
-                vec![last]
-            },
+            after: if name == "head norm" { joined.clone() } else { vec![last] },
             duration_ns,
         });
     }

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use ratatui::{buffer::Buffer, layout::Rect};
 
 use crate::{
-    CanaryView, HelpEntry, HelpView, Input, LogView, OverviewView, Pane, PaneId, Scene,
-    SessionsView, Theme, ThemeName, TimelineView, TogglesView, synthetic::Synthetic,
+    CanaryView, HelpEntry, HelpView, Input, LogView, OverviewView, Pane, PaneId, Scene, SessionsView, Theme, ThemeName,
+    TimelineView, TogglesView, synthetic::Synthetic,
 };
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (160, 48), (40, 10)];
@@ -34,11 +34,7 @@ fn flipped() -> State {
     fold(vec![Event {
         sequence: 0,
         time_ns: 0,
-        kind: EventKind::Toggle(ToggleChange {
-            name: ToggleName::Overlap,
-            value: ToggleValue::Choice(0),
-            step: 400,
-        }),
+        kind: EventKind::Toggle(ToggleChange { name: ToggleName::Overlap, value: ToggleValue::Choice(0), step: 400 }),
     }]);
     for _ in 0..120 {
         fold(target.next_step());
@@ -72,11 +68,7 @@ fn pane(id: PaneId) -> Box<dyn Pane> {
 fn draw(pane: &mut dyn Pane, state: &State, theme: Theme, size: (u16, u16)) -> Buffer {
     let area = Rect::new(0, 0, size.0, size.1);
     let mut buffer = Buffer::empty(area);
-    let scene = Scene {
-        state,
-        theme,
-        focused: true,
-    };
+    let scene = Scene { state, theme, focused: true };
     pane.draw(scene, area, &mut buffer);
     buffer
 }
@@ -122,23 +114,13 @@ fn overview_after_a_flip() {
 
 #[test]
 fn overview_before_the_first_event() {
-    snapshot(
-        "overview_starting",
-        &State::default(),
-        |_| {},
-        PaneId::Overview,
-    );
+    snapshot("overview_starting", &State::default(), |_| {}, PaneId::Overview);
 }
 
 #[test]
 fn sessions() {
     let inputs = &[Input::Down, Input::Down];
-    snapshot(
-        "sessions",
-        state(),
-        press(state(), inputs),
-        PaneId::Sessions,
-    );
+    snapshot("sessions", state(), press(state(), inputs), PaneId::Sessions);
 }
 
 #[test]
@@ -177,12 +159,7 @@ fn timeline_zoomed_on_a_span() {
         Input::Enter,
         Input::ZoomOut,
     ];
-    snapshot(
-        "timeline_zoomed",
-        state(),
-        press(state(), inputs),
-        PaneId::Timeline,
-    );
+    snapshot("timeline_zoomed", state(), press(state(), inputs), PaneId::Timeline);
 }
 
 #[test]
@@ -220,13 +197,8 @@ fn corruption_is_readable_without_colour_or_unicode() {
 
 #[test]
 fn help_filters_by_what_is_typed() {
-    let entry = |keys: &str, name, doc| HelpEntry {
-        keys: keys.to_owned(),
-        name,
-        scope: "",
-        doc,
-        mutates: name == "overlap",
-    };
+    let entry =
+        |keys: &str, name, doc| HelpEntry { keys: keys.to_owned(), name, scope: "", doc, mutates: name == "overlap" };
     let entries = [
         entry("q", "quit", "Ends the console."),
         entry("o", "overlap", "Turns multi-stream overlap on or off."),
@@ -258,11 +230,7 @@ fn hostile() -> impl Strategy<Value = State> {
     (spans, pools, steps, any::<u32>()).prop_map(|(spans, pools, steps, number)| {
         let mut state = State::default();
         let mut fold = |kind| {
-            state.apply_owned(Event {
-                sequence: 0,
-                time_ns: 0,
-                kind,
-            });
+            state.apply_owned(Event { sequence: 0, time_ns: 0, kind });
         };
         fold(EventKind::Hello(Box::new(Hello {
             pools: pools
@@ -303,10 +271,7 @@ fn hostile() -> impl Strategy<Value = State> {
             fold(EventKind::Canary(CanaryReport {
                 step,
                 pages_checked: number,
-                violations: vec![PageRef {
-                    pool: 0,
-                    page: number,
-                }],
+                violations: vec![PageRef { pool: 0, page: number }],
                 ..CanaryReport::default()
             }));
             fold(EventKind::Spans(SpanBatch {
@@ -314,12 +279,7 @@ fn hostile() -> impl Strategy<Value = State> {
                 graph: number,
                 spans: spans
                     .iter()
-                    .map(|&(node, lane, start_ns, duration_ns)| Span {
-                        node,
-                        lane,
-                        start_ns,
-                        duration_ns,
-                    })
+                    .map(|&(node, lane, start_ns, duration_ns)| Span { node, lane, start_ns, duration_ns })
                     .collect(),
             }));
         }

@@ -160,10 +160,7 @@ impl Default for Theme {
 impl Theme {
     /// A theme, with ASCII glyphs where the terminal has no others.
     pub fn new(name: ThemeName, ascii: bool) -> Self {
-        Self {
-            name,
-            glyphs: if ascii { &ASCII } else { &UNICODE },
-        }
+        Self { name, glyphs: if ascii { &ASCII } else { &UNICODE } }
     }
 
     /// Which theme it is.
@@ -231,9 +228,7 @@ impl Theme {
             ThemeName::Mono => return Style::new().reversed(),
         };
         let colour = palette[lane % palette.len()][usize::from(odd)];
-        Style::new()
-            .fg(Color::Indexed(16))
-            .bg(Color::Indexed(colour))
+        Style::new().fg(Color::Indexed(16)).bg(Color::Indexed(colour))
     }
 
     /// How the cell under a cursor looks.
@@ -247,14 +242,8 @@ impl Theme {
     /// How the span under the cursor looks.
     pub fn selected_span(self) -> Style {
         match self.name {
-            ThemeName::Dark => Style::new()
-                .fg(Color::Indexed(16))
-                .bg(Color::Indexed(231))
-                .bold(),
-            ThemeName::Light => Style::new()
-                .fg(Color::Indexed(231))
-                .bg(Color::Indexed(16))
-                .bold(),
+            ThemeName::Dark => Style::new().fg(Color::Indexed(16)).bg(Color::Indexed(231)).bold(),
+            ThemeName::Light => Style::new().fg(Color::Indexed(231)).bg(Color::Indexed(16)).bold(),
             ThemeName::Mono => Style::new().bold().underlined(),
         }
     }
@@ -299,19 +288,5 @@ static LIGHT: Colours = Colours {
     banner: Color::Indexed(221),
 };
 
-static DARK_LANES: [[u8; 2]; 6] = [
-    [74, 67],
-    [108, 71],
-    [180, 137],
-    [175, 132],
-    [80, 73],
-    [186, 143],
-];
-static LIGHT_LANES: [[u8; 2]; 6] = [
-    [117, 153],
-    [114, 157],
-    [216, 223],
-    [182, 219],
-    [116, 159],
-    [222, 229],
-];
+static DARK_LANES: [[u8; 2]; 6] = [[74, 67], [108, 71], [180, 137], [175, 132], [80, 73], [186, 143]];
+static LIGHT_LANES: [[u8; 2]; 6] = [[117, 153], [114, 157], [216, 223], [182, 219], [116, 159], [222, 229]];

@@ -58,12 +58,7 @@ impl<'a> Frame<'a> {
         let first = first.unwrap_or(0);
         let origin = step.map_or(first, |step| step.start_ns.min(first));
         let last = batch.spans.iter().map(end_of).max().unwrap_or(origin);
-        Self {
-            batch,
-            step,
-            origin,
-            length: last.saturating_sub(origin).max(1),
-        }
+        Self { batch, step, origin, length: last.saturating_sub(origin).max(1) }
     }
 
     fn span(&self, node: Option<u32>) -> Option<&'a Span> {
@@ -103,9 +98,7 @@ fn find_batch(state: &State, step: Option<u64>) -> Option<&SpanBatch> {
 
 fn node_name<'a>(state: &'a State, batch: &SpanBatch, node: u32) -> &'a str {
     let graph = state.graphs.get(&batch.graph);
-    graph
-        .and_then(|graph| graph.nodes.get(node as usize))
-        .map_or("?", Sanitized::as_str)
+    graph.and_then(|graph| graph.nodes.get(node as usize)).map_or("?", Sanitized::as_str)
 }
 
 /// A node's name, without its layer where that would not leave room for the rest.
@@ -118,9 +111,7 @@ fn fitting(name: &str, room: u16) -> &str {
 
 fn lane_name(state: &State, lane: u8) -> &str {
     let lanes = state.hello.as_ref().map(|hello| &hello.lanes);
-    lanes
-        .and_then(|lanes| lanes.get(usize::from(lane)))
-        .map_or("?", Sanitized::as_str)
+    lanes.and_then(|lanes| lanes.get(usize::from(lane))).map_or("?", Sanitized::as_str)
 }
 
 /// Rows of each part of the pane; what matters least is the first to go.
@@ -147,13 +138,7 @@ impl Rows {
         let details = details + take(1);
         let lane = (1 + left / lanes.max(1)).min(LANE_ROWS);
         let others = details + axis + info + busy;
-        Self {
-            info,
-            busy,
-            axis,
-            lane,
-            lanes: (lanes * lane).min(height.saturating_sub(others)),
-        }
+        Self { info, busy, axis, lane, lanes: (lanes * lane).min(height.saturating_sub(others)) }
     }
 }
 
@@ -172,11 +157,7 @@ impl Pane for TimelineView {
             None => "latest",
             Some(_) => "picked, esc follows",
         };
-        let note = format_args!(
-            "step {} {} {following}",
-            Grouped(batch.step),
-            theme.glyphs.dot
-        );
+        let note = format_args!("step {} {} {following}", Grouped(batch.step), theme.glyphs.dot);
         let area = header(scene, self.id(), note, area, buffer);
         let lanes = lane_count(state, batch);
         let rows = Rows::new(area.height, lanes);
@@ -187,25 +168,14 @@ impl Pane for TimelineView {
         let names = state.hello.as_ref().map(|hello| &hello.lanes);
         let longest = names.and_then(|names| names.iter().map(|name| text_width(name)).max());
         let label = (longest.unwrap_or(1) + 4).min(LABEL).min(area.width / 4);
-        let chart = Rect {
-            x: area.x + label,
-            width: area.width.saturating_sub(label + 1),
-            height: rows.lanes,
-            ..area
-        };
-        let window = self.window.unwrap_or(Window {
-            start: 0,
-            length: frame.length,
-        });
+        let chart = Rect { x: area.x + label, width: area.width.saturating_sub(label + 1), height: rows.lanes, ..area };
+        let window = self.window.unwrap_or(Window { start: 0, length: frame.length });
         // A cursor that this step has no node for is kept, and not shown.
         let selected = frame.span(self.node);
         let per_view = (rows.lanes / rows.lane.max(1)).max(1);
         if let Some(span) = selected {
             let lane = u16::from(span.lane);
-            self.lane_offset = self
-                .lane_offset
-                .min(lane)
-                .max((lane + 1).saturating_sub(per_view));
+            self.lane_offset = self.lane_offset.min(lane).max((lane + 1).saturating_sub(per_view));
         }
         self.lane_offset = self.lane_offset.min(lanes.saturating_sub(per_view));
         self.draw_labels(scene, selected, label, area, &rows, buffer);
@@ -213,21 +183,12 @@ impl Pane for TimelineView {
         let area = below(area, rows.lanes);
         if rows.busy > 0 {
             let style = theme.ink(Ink::Dim);
-            Pen::new(buffer, area, 0).skip(2).clip(
-                style,
-                "lanes busy",
-                label.saturating_sub(3),
-                theme.glyphs.ellipsis,
-            );
+            Pen::new(buffer, area, 0).skip(2).clip(style, "lanes busy", label.saturating_sub(3), theme.glyphs.ellipsis);
             self.draw_busy(scene, chart, area.y, buffer);
         }
         let area = below(area, rows.busy);
         if rows.axis > 0 {
-            let axis = Rect {
-                y: area.y,
-                height: area.height.min(1),
-                ..chart
-            };
+            let axis = Rect { y: area.y, height: area.height.min(1), ..chart };
             draw_axis(scene, window, axis, buffer);
         }
         let area = below(area, rows.axis);
@@ -276,11 +237,7 @@ impl Pane for TimelineView {
 /// Lanes that the target named, or more if a span is on one beyond them.
 fn lane_count(state: &State, batch: &SpanBatch) -> u16 {
     let named = state.hello.as_ref().map_or(0, |hello| hello.lanes.len());
-    let used = batch
-        .spans
-        .iter()
-        .map(|span| u16::from(span.lane) + 1)
-        .max();
+    let used = batch.spans.iter().map(|span| u16::from(span.lane) + 1).max();
     used.unwrap_or(1).max(named.min(LANES) as u16)
 }
 
@@ -289,11 +246,7 @@ fn first_of<'a>(frame: &Frame<'a>, node: Option<u32>, last: bool) -> Option<&'a 
     let lane = frame.span(node).map(|span| span.lane);
     let spans = frame.batch.spans.iter();
     let spans = spans.filter(|span| lane.is_none_or(|lane| span.lane == lane));
-    if last {
-        spans.max_by_key(|span| span.start_ns)
-    } else {
-        spans.min_by_key(|span| span.start_ns)
-    }
+    if last { spans.max_by_key(|span| span.start_ns) } else { spans.min_by_key(|span| span.start_ns) }
 }
 
 impl TimelineView {
@@ -303,10 +256,7 @@ impl TimelineView {
     }
 
     fn window(&self, frame: &Frame<'_>) -> Window {
-        self.window.unwrap_or(Window {
-            start: 0,
-            length: frame.length,
-        })
+        self.window.unwrap_or(Window { start: 0, length: frame.length })
     }
 
     fn set_window(&mut self, frame: &Frame<'_>, start: u64, length: u64) {
@@ -322,15 +272,10 @@ impl TimelineView {
     fn zoom(&mut self, frame: &Frame<'_>, factor: f64) {
         let window = self.window(frame);
         let middle = window.start + window.length / 2;
-        let selected = frame.span(self.node).map(|span| {
-            frame
-                .start(span)
-                .saturating_add(u64::from(span.duration_ns) / 2)
-        });
+        let selected =
+            frame.span(self.node).map(|span| frame.start(span).saturating_add(u64::from(span.duration_ns) / 2));
         let end = window.start + window.length;
-        let centre = selected
-            .filter(|at| (window.start..=end).contains(at))
-            .unwrap_or(middle);
+        let centre = selected.filter(|at| (window.start..=end).contains(at)).unwrap_or(middle);
         let length = (window.length as f64 * factor) as u64;
         self.set_window(frame, centre.saturating_sub(length / 2), length);
     }
@@ -338,11 +283,8 @@ impl TimelineView {
     fn pan(&mut self, frame: &Frame<'_>, direction: i64) {
         let window = self.window(frame);
         let distance = (window.length / 4).max(1);
-        let start = if direction < 0 {
-            window.start.saturating_sub(distance)
-        } else {
-            window.start.saturating_add(distance)
-        };
+        let start =
+            if direction < 0 { window.start.saturating_sub(distance) } else { window.start.saturating_add(distance) };
         self.set_window(frame, start, window.length);
     }
 
@@ -366,13 +308,9 @@ impl TimelineView {
         let others = frame.batch.spans.iter();
         let others = others.filter(|span| span.lane == current.lane);
         let next = if forward {
-            others
-                .filter(|span| key(span) > key(current))
-                .min_by_key(|span| key(span))
+            others.filter(|span| key(span) > key(current)).min_by_key(|span| key(span))
         } else {
-            others
-                .filter(|span| key(span) < key(current))
-                .max_by_key(|span| key(span))
+            others.filter(|span| key(span) < key(current)).max_by_key(|span| key(span))
         };
         self.select(frame, next.or(Some(current)));
     }
@@ -383,23 +321,15 @@ impl TimelineView {
         };
         let others = || frame.batch.spans.iter();
         let lane = if down {
-            others()
-                .map(|span| span.lane)
-                .filter(|lane| *lane > current.lane)
-                .min()
+            others().map(|span| span.lane).filter(|lane| *lane > current.lane).min()
         } else {
-            others()
-                .map(|span| span.lane)
-                .filter(|lane| *lane < current.lane)
-                .max()
+            others().map(|span| span.lane).filter(|lane| *lane < current.lane).max()
         };
         let Some(lane) = lane else { return };
-        let next = others()
-            .filter(|span| span.lane == lane)
-            .max_by_key(|span| {
-                let apart = current.start_ns.abs_diff(span.start_ns);
-                (shared(current, span), std::cmp::Reverse(apart))
-            });
+        let next = others().filter(|span| span.lane == lane).max_by_key(|span| {
+            let apart = current.start_ns.abs_diff(span.start_ns);
+            (shared(current, span), std::cmp::Reverse(apart))
+        });
         self.select(frame, next);
     }
 
@@ -423,8 +353,7 @@ impl TimelineView {
         };
         let current = self.step.unwrap_or(latest.step);
         let held = || state.spans.iter().map(|batch| batch.step);
-        let hit =
-            |step: &u64| find_step(state, *step).is_some_and(|step| !step.diverged_rows.is_empty());
+        let hit = |step: &u64| find_step(state, *step).is_some_and(|step| !step.diverged_rows.is_empty());
         let picked = match input {
             Input::PreviousStep => held().rev().find(|step| *step < current),
             Input::NextStep => held().find(|step| *step > current),
@@ -471,7 +400,8 @@ impl TimelineView {
             let Ok(lane) = u8::try_from(lane) else { break };
             let current = scene.focused && selected.is_some_and(|span| span.lane == lane);
             let ink = if current { Ink::Strong } else { Ink::Text };
-            let mut pen = Pen::new(buffer, area, row);
+            let middle = (row + rows.lane / 2).min(rows.lanes - 1);
+            let mut pen = Pen::new(buffer, area, middle);
             if current {
                 pen.text(theme.ink(Ink::Focus), theme.glyphs.cursor);
             }
@@ -484,10 +414,7 @@ impl TimelineView {
         }
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one call, each a different thing"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "one call, each a different thing")]
     fn draw_spans(
         &mut self,
         scene: Scene<'_>,
@@ -554,11 +481,7 @@ impl TimelineView {
                 if cells == 0 {
                     continue;
                 }
-                let edge = if start < window.start {
-                    " "
-                } else {
-                    theme.glyphs.span_edge
-                };
+                let edge = if start < window.start { " " } else { theme.glyphs.span_edge };
                 pen.to(free).text(style, edge);
                 let room = cells - 1;
                 if row == first + lane_rows / 2 && room >= 3 {
@@ -575,11 +498,7 @@ impl TimelineView {
     fn draw_busy(&self, scene: Scene<'_>, chart: Rect, y: u16, buffer: &mut Buffer) {
         const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
         let theme = scene.theme;
-        let row = Rect {
-            y,
-            height: 1,
-            ..chart
-        };
+        let row = Rect { y, height: 1, ..chart };
         let mut pen = Pen::new(buffer, row, 0);
         for lanes in &self.busy {
             match lanes.count_ones() {
@@ -600,16 +519,11 @@ fn draw_info(scene: Scene<'_>, frame: &Frame<'_>, area: Rect, buffer: &mut Buffe
         .put(text, format_args!("  {}", frame.batch.spans.len()))
         .text(dim, " nodes");
     if let Some(step) = frame.step {
-        pen.put(text, format_args!("  {} of {}", step.rows, step.bucket))
-            .text(dim, " rows");
+        pen.put(text, format_args!("  {} of {}", step.rows, step.bucket)).text(dim, " rows");
         if !step.diverged_rows.is_empty() {
             pen.text(text, "  ").put(
                 theme.ink(Ink::Diverged),
-                format_args!(
-                    "{} {} diverged",
-                    theme.glyphs.diverged,
-                    step.diverged_rows.len()
-                ),
+                format_args!("{} {} diverged", theme.glyphs.diverged, step.diverged_rows.len()),
             );
         }
     }
@@ -664,29 +578,17 @@ impl std::fmt::Display for Tick {
     }
 }
 
-fn draw_selected(
-    scene: Scene<'_>,
-    frame: &Frame<'_>,
-    span: &Span,
-    area: Rect,
-    buffer: &mut Buffer,
-) {
+fn draw_selected(scene: Scene<'_>, frame: &Frame<'_>, span: &Span, area: Rect, buffer: &mut Buffer) {
     let (state, theme) = (scene.state, scene.theme);
     let (text, dim) = (theme.ink(Ink::Text), theme.ink(Ink::Dim));
     let mut pen = Pen::new(buffer, area, 0);
     pen.skip(2)
-        .text(
-            theme.ink(Ink::Strong),
-            node_name(state, frame.batch, span.node),
-        )
+        .text(theme.ink(Ink::Strong), node_name(state, frame.batch, span.node))
         .put(dim, format_args!(" on {}", lane_name(state, span.lane)))
         .text(dim, "  starts ")
         .put(text, format_args!("{}", Nanoseconds(frame.start(span))))
         .text(dim, "  takes ")
-        .put(
-            text,
-            format_args!("{}", Nanoseconds(span.duration_ns.into())),
-        );
+        .put(text, format_args!("{}", Nanoseconds(span.duration_ns.into())));
     let others = || {
         let spans = frame.batch.spans.iter();
         spans.filter(|other| other.lane != span.lane && shared(span, other) > 0)
@@ -705,10 +607,7 @@ fn draw_selected(
         for (row, other) in (2..area.height).zip(others()) {
             Pen::new(buffer, area, row)
                 .skip(4)
-                .put(
-                    text,
-                    format_args!("{:>8}  ", Nanoseconds(shared(span, other))),
-                )
+                .put(text, format_args!("{:>8}  ", Nanoseconds(shared(span, other))))
                 .text(text, node_name(state, frame.batch, other.node))
                 .put(dim, format_args!(" on {}", lane_name(state, other.lane)));
         }

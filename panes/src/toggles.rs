@@ -31,21 +31,13 @@ pub struct TogglesView {
 
 /// A toggle's value now.
 pub(crate) fn current(state: &State, name: ToggleName) -> ToggleValue {
-    state
-        .toggles
-        .get(&name)
-        .copied()
-        .unwrap_or(name.spec().default)
+    state.toggles.get(&name).copied().unwrap_or(name.spec().default)
 }
 
 /// The value after (or before) `value` in the order that keys cycle through.
 pub fn next_value(name: ToggleName, value: ToggleValue, forward: bool) -> ToggleValue {
     let step = |index: usize, count: usize| {
-        if forward {
-            (index + 1) % count
-        } else {
-            (index + count - 1) % count
-        }
+        if forward { (index + 1) % count } else { (index + count - 1) % count }
     };
     match value {
         ToggleValue::Choice(index) => {
@@ -63,18 +55,12 @@ pub fn next_value(name: ToggleName, value: ToggleValue, forward: bool) -> Toggle
 impl TogglesView {
     fn ask(&self, state: &State, forward: bool) -> Option<PaneAction> {
         let name = TOGGLES.get(self.cursor.selected)?.name;
-        Some(PaneAction::SetToggle(
-            name,
-            next_value(name, self.wanted(state, name), forward),
-        ))
+        Some(PaneAction::SetToggle(name, next_value(name, self.wanted(state, name), forward)))
     }
 
     /// The value a toggle will have once every request is acknowledged.
     pub fn wanted(&self, state: &State, name: ToggleName) -> ToggleValue {
-        self.pending
-            .get(&name)
-            .copied()
-            .unwrap_or_else(|| current(state, name))
+        self.pending.get(&name).copied().unwrap_or_else(|| current(state, name))
     }
 }
 
@@ -84,20 +70,14 @@ impl Pane for TogglesView {
     }
 
     fn draw(&mut self, scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
-        let note = if self.pending.is_empty() {
-            ""
-        } else {
-            "waiting for the target"
-        };
+        let note = if self.pending.is_empty() { "" } else { "waiting for the target" };
         let area = header(scene, self.id(), format_args!("{note}"), area, buffer);
         let theme = scene.theme;
         let count = TOGGLES.len();
-        // The selected toggle's doc stands below the list, which scrolls to make room for it.
-        let doc_rows = if area.height < 6 { 0 } else { DOC_ROWS };
-        let list = Rect {
-            height: (area.height - doc_rows).min(count as u16),
-            ..area
-        };
+        // The selected toggle's doc stands below the list, which makes room for it while focused.
+        let roomy = area.height >= count as u16 + DOC_ROWS;
+        let doc_rows = if roomy || (scene.focused && area.height >= 6) { DOC_ROWS } else { 0 };
+        let list = Rect { height: (area.height - doc_rows).min(count as u16), ..area };
         self.cursor.settle(count, list.height as usize);
         let rows = TOGGLES.iter().enumerate().skip(self.cursor.offset);
         for (row, (index, spec)) in (0..list.height).zip(rows) {
@@ -127,18 +107,11 @@ impl Pane for TogglesView {
         let spare = area.height - list.height - doc_rows;
         let doc = below(area, list.height + spare.min(1));
         let mut pen = Pen::new(buffer, doc, 0);
-        pen.skip(2).put(
-            theme.ink(Ink::Dim),
-            format_args!("{} {} ", spec.long, theme.glyphs.dot),
-        );
+        pen.skip(2).put(theme.ink(Ink::Dim), format_args!("{} {} ", spec.long, theme.glyphs.dot));
         let room = pen.room();
         let when = spec.takes_effect.describe();
         pen.clip(theme.ink(Ink::Dim), when, room, theme.glyphs.ellipsis);
-        let text = Rect {
-            x: doc.x + 2.min(doc.width),
-            width: doc.width.saturating_sub(3),
-            ..below(doc, 1)
-        };
+        let text = Rect { x: doc.x + 2.min(doc.width), width: doc.width.saturating_sub(3), ..below(doc, 1) };
         wrapped(buffer, text, theme.ink(Ink::Text), spec.doc);
     }
 
@@ -146,10 +119,7 @@ impl Pane for TogglesView {
         match input {
             Input::Enter | Input::Cycle | Input::Right => self.ask(state, true),
             Input::Left => self.ask(state, false),
-            _ => self
-                .cursor
-                .handle(input, TOGGLES.len())
-                .then_some(PaneAction::Redraw),
+            _ => self.cursor.handle(input, TOGGLES.len()).then_some(PaneAction::Redraw),
         }
     }
 }
@@ -163,11 +133,7 @@ fn when(spec: &ToggleSpec) -> &'static str {
 
 /// The shortest name a toggle answers to.
 fn short_name(spec: &ToggleSpec) -> &'static str {
-    if spec.long.len() > 15 {
-        spec.aliases.first().unwrap_or(&spec.long)
-    } else {
-        spec.long
-    }
+    if spec.long.len() > 15 { spec.aliases.first().unwrap_or(&spec.long) } else { spec.long }
 }
 
 /// All values with the current one marked; a change that is on its way as `old → new`.
@@ -176,10 +142,7 @@ fn values(pen: &mut Pen<'_>, scene: Scene<'_>, spec: &ToggleSpec, pending: Optio
     let value = current(scene.state, spec.name);
     if let Some(wanted) = pending {
         pen.put(theme.ink(Ink::Text), format_args!("{} ", spec.show(value)))
-            .put(
-                theme.ink(Ink::Pending),
-                format_args!("{} {} pending", theme.glyphs.arrow, spec.show(wanted)),
-            );
+            .put(theme.ink(Ink::Pending), format_args!("{} {} pending", theme.glyphs.arrow, spec.show(wanted)));
         return;
     }
     if spec.values.is_empty() {
@@ -210,14 +173,8 @@ mod tests {
         assert_eq!(next_value(overlap, off, false), on);
         let nudge = ToggleName::NudgeMain;
         let by_hand = ToggleValue::Nanoseconds(2_000);
-        assert_eq!(
-            next_value(nudge, by_hand, true),
-            ToggleValue::Nanoseconds(3_000)
-        );
-        assert_eq!(
-            next_value(nudge, ToggleValue::Nanoseconds(0), false),
-            ToggleValue::Nanoseconds(100_000)
-        );
+        assert_eq!(next_value(nudge, by_hand, true), ToggleValue::Nanoseconds(3_000));
+        assert_eq!(next_value(nudge, ToggleValue::Nanoseconds(0), false), ToggleValue::Nanoseconds(100_000));
     }
 
     #[test]

@@ -11,6 +11,8 @@ mod command;
 mod delivery;
 mod event;
 pub mod limits;
+pub mod macros;
+pub mod recording;
 mod reducer;
 mod state;
 mod statistics;

@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     CanaryReport, Clusters, Divergence, Flag, FlagKind, Graph, Hazard, Hello, Log, PageRef, Rate,
     Sanitized, SessionId, SessionPhase, SpanBatch, Step, ToggleName, ToggleValue,
@@ -63,7 +65,7 @@ pub struct State {
 }
 
 /// One session as far as known.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Session {
     /// Where it is in its life.
     pub phase: SessionPhase,
@@ -119,7 +121,7 @@ impl Session {
 }
 
 /// Counts.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Totals {
     /// Decode steps.
     pub steps: u64,

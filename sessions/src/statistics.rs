@@ -68,7 +68,7 @@ impl Rate {
 }
 
 /// Corrupt sessions, linked when the same step damaged them. Memory is bounded.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clusters {
     /// Sizes of the clusters that can still grow, by step.
     open: BTreeMap<u64, u64>,
@@ -90,6 +90,12 @@ impl Clusters {
         if self.open.len() > OPEN_CLUSTERS {
             self.open.pop_first();
         }
+    }
+
+    /// Whether no count exceeds `limit`, nor the number of clusters what [`Clusters::add`] keeps.
+    pub(crate) fn counts_up_to(&self, limit: u64) -> bool {
+        let mut counts = self.open.values().chain([&self.members, &self.squares]);
+        self.open.len() <= OPEN_CLUSTERS && counts.all(|&count| count <= limit)
     }
 
     /// Corrupt sessions.

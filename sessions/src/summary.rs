@@ -114,7 +114,7 @@ impl State {
 }
 
 /// The median of values with counts; between the two middle values when their number is even.
-fn median(counts: &BTreeMap<u32, u64>) -> Option<f64> {
+pub(crate) fn median(counts: &BTreeMap<u32, u64>) -> Option<f64> {
     let total: u64 = counts.values().sum();
     let at = |rank: u64| {
         let mut seen = 0;

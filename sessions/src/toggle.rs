@@ -262,7 +262,7 @@ fn parse_nanoseconds(text: &str) -> Option<u32> {
 }
 
 /// The candidate that `text` was most likely meant to be, if any is close.
-fn nearest(text: &str, candidates: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+pub(crate) fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // Edit distance takes time in the product of the lengths, and nothing so long is a slip of the finger.
     if text.len() > 64 {
         return None;
@@ -366,7 +366,7 @@ pub enum ToggleError {
     },
 }
 
-fn suggestion(nearest: Option<&str>) -> String {
+pub(crate) fn suggestion(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |nearest| {
         format!(" (did you mean `{nearest}`?)")
     })

@@ -7,15 +7,11 @@ use std::{
 };
 
 use coalmine_panes::{
-    CanaryView, HelpEntry, HelpView, Ink, Input, LogView, OverviewView, Pane, PaneAction, PaneId,
-    Pen, Scene, SessionsView, Theme, TimelineView, TogglesView, next_value,
+    CanaryView, HelpEntry, HelpView, Ink, Input, LogView, OverviewView, Pane, PaneAction, PaneId, Pen, Scene,
+    SessionsView, Theme, TimelineView, TogglesView, next_value,
 };
-use coalmine_sessions::{
-    Ack, Command, CommandId, CommandKind, Danger, Event, EventKind, State, ToggleName,
-};
-use crossterm::event::{
-    KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
-};
+use coalmine_sessions::{Ack, Command, CommandId, CommandKind, Danger, Event, EventKind, LogLevel, State, ToggleName};
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::{
     buffer::Buffer,
     layout::{Position, Rect},
@@ -33,10 +29,10 @@ use super::{
 const MESSAGE: Duration = Duration::from_secs(12);
 /// Longest stretch of folding events before keys get their turn.
 const FOLDING: Duration = Duration::from_millis(4);
+/// Lanes that the layout makes room for at most, and until the target has named its own.
+const LANES: u16 = 8;
 /// Paces that keys step through, decode steps a second; beyond the last, as fast as it goes.
-const PACES: [f64; 10] = [
-    1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0,
-];
+const PACES: [f64; 10] = [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0];
 
 /// What the loop around the app has to do for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,9 +86,8 @@ struct Help {
 impl Help {
     fn new(focus: PaneId) -> Self {
         type Commands = Vec<&'static ConsoleCommand>;
-        let (mut commands, others): (Commands, Commands) = COMMANDS
-            .iter()
-            .partition(|command| command.scope.covers(focus));
+        let (mut commands, others): (Commands, Commands) =
+            COMMANDS.iter().partition(|command| command.scope.covers(focus));
         commands.extend(others);
         let entries = commands.iter().map(|command| HelpEntry {
             keys: keys_of(command.name),
@@ -101,11 +96,7 @@ impl Help {
             doc: command.doc,
             mutates: command.danger == Danger::MutatesTarget,
         });
-        Self {
-            view: HelpView::default(),
-            entries: entries.collect(),
-            commands,
-        }
+        Self { view: HelpView::default(), entries: entries.collect(), commands }
     }
 }
 
@@ -189,13 +180,22 @@ impl App {
 
     /// The target has ended: nothing more will come.
     pub fn target_ended(&mut self) {
-        if !self.target_gone {
-            self.target_gone = true;
-            self.say(
-                Ink::Warning,
-                "The target has ended; what it said stays.".to_owned(),
-            );
+        if self.target_gone {
+            return;
         }
+        self.target_gone = true;
+        self.dirty = true;
+        // A panic that is on screen says why already; else its last words may.
+        if self.message.is_some() {
+            return;
+        }
+        let last = self.state.log.back();
+        let why = last.filter(|line| line.level == LogLevel::Error);
+        let text = match why {
+            Some(line) => line.text.as_str(),
+            None => "The target has ended; what it said stays.",
+        };
+        self.say(Ink::Warning, text.to_owned());
     }
 
     /// Takes a key.
@@ -235,9 +235,7 @@ impl App {
         let at = Position::new(mouse.column, mouse.row);
         let Some(layout) = self.layout else { return };
         let places = PaneId::ALL.into_iter();
-        let under = places
-            .clone()
-            .find(|pane| layout.panes[*pane as usize].is_some_and(|place| place.contains(at)));
+        let under = places.clone().find(|pane| layout.panes[*pane as usize].is_some_and(|place| place.contains(at)));
         let timeline = under == Some(PaneId::Timeline);
         match mouse.kind {
             MouseEventKind::Down(MouseButton::Left) => {
@@ -299,12 +297,7 @@ impl App {
 
     /// Keys while the help is open; `false` for those that mean the same everywhere.
     fn help_key(&mut self, key: KeyEvent) -> bool {
-        let Some(Help {
-            view,
-            entries,
-            commands,
-        }) = &mut self.help
-        else {
+        let Some(Help { view, entries, commands }) = &mut self.help else {
             return false;
         };
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -369,12 +362,7 @@ impl App {
             }
             Action::Back => {
                 let state = self.pinned.as_deref().unwrap_or(&self.state);
-                if self
-                    .views
-                    .pane(self.focus)
-                    .handle(state, Input::Back)
-                    .is_none()
-                {
+                if self.views.pane(self.focus).handle(state, Input::Back).is_none() {
                     self.zoomed = false;
                 }
             }
@@ -418,16 +406,10 @@ impl App {
     }
 
     fn send(&mut self, kind: CommandKind) {
-        let command = Command {
-            id: self.next_command,
-            kind,
-        };
+        let command = Command { id: self.next_command, kind };
         self.next_command += 1;
         if self.commands.send(command.clone()).is_err() {
-            self.say(
-                Ink::Warning,
-                "The target has ended and takes no commands.".to_owned(),
-            );
+            self.say(Ink::Warning, "The target has ended and takes no commands.".to_owned());
             return;
         }
         self.unanswered.push(command);
@@ -471,20 +453,15 @@ impl App {
     /// Draws everything.
     pub fn draw(&mut self, area: Rect, buffer: &mut Buffer) {
         self.dirty = false;
-        self.layout = Layout::new(area, self.focus, self.zoomed);
+        let hello = self.state.hello.as_ref();
+        let lanes = hello.map_or(LANES, |hello| hello.lanes.len().min(LANES.into()) as u16);
+        self.layout = Layout::new(area, self.focus, self.zoomed, lanes);
         let Some(layout) = self.layout else {
             let (width, height) = SMALLEST;
-            let middle = Rect {
-                y: area.y + area.height / 2,
-                height: area.height.min(1),
-                ..area
-            };
+            let middle = Rect { y: area.y + area.height / 2, height: area.height.min(1), ..area };
             Pen::new(buffer, middle, 0).put(
                 self.theme.ink(Ink::Text),
-                format_args!(
-                    "coalmine needs {width}x{height}, this is {}x{}",
-                    area.width, area.height
-                ),
+                format_args!("coalmine needs {width}x{height}, this is {}x{}", area.width, area.height),
             );
             return;
         };
@@ -494,29 +471,14 @@ impl App {
             let step = |state: &State| state.steps.back().map_or(0, |step| step.step);
             step(&self.state).saturating_sub(step(pinned))
         });
-        let marks = Marks {
-            frozen: behind,
-            held: self.held,
-            target_gone: self.target_gone,
-            pace: self.pace,
-        };
+        let marks = Marks { frozen: behind, held: self.held, target_gone: self.target_gone, pace: self.pace };
         let scene = |pane: PaneId| Scene {
-            state: if pane == PaneId::Toggles {
-                &self.state
-            } else {
-                state
-            },
+            state: if pane == PaneId::Toggles { &self.state } else { state },
             theme,
             focused: pane == self.focus,
         };
         let toggles = &self.views.toggles;
-        bars::draw_status(
-            scene(PaneId::Overview),
-            toggles,
-            marks,
-            layout.status,
-            buffer,
-        );
+        bars::draw_status(scene(PaneId::Overview), toggles, marks, layout.status, buffer);
         if let Some(tabs) = layout.tabs {
             bars::draw_tabs(theme, self.focus, tabs, buffer);
         }
@@ -543,28 +505,18 @@ fn neighbour(pane: PaneId, distance: usize) -> PaneId {
 }
 
 fn message(ink: Ink, text: String) -> Message {
-    Message {
-        text,
-        ink,
-        until: Instant::now() + MESSAGE,
-    }
+    Message { text, ink, until: Instant::now() + MESSAGE }
 }
 
 /// Strikes an answered command off, and says what came of it if a person wants to know.
 fn answer(ack: &Ack, unanswered: &mut Vec<Command>, held: &mut bool) -> Option<Message> {
-    let at = unanswered
-        .iter()
-        .position(|command| command.id == ack.command)?;
+    let at = unanswered.iter().position(|command| command.id == ack.command)?;
     let command = unanswered.remove(at);
     match (&ack.outcome, command.kind) {
-        (Err(reason), kind) => Some(message(
-            Ink::Warning,
-            format!("Refused: {}: {reason}", describe(&kind)),
-        )),
-        (Ok(step), kind @ CommandKind::SetToggle(..)) => Some(message(
-            Ink::Good,
-            format!("{} from step {step} on", describe(&kind)),
-        )),
+        (Err(reason), kind) => Some(message(Ink::Warning, format!("Refused: {}: {reason}", describe(&kind)))),
+        (Ok(step), kind @ CommandKind::SetToggle(..)) => {
+            Some(message(Ink::Good, format!("{} from step {step} on", describe(&kind))))
+        }
         (Ok(_), CommandKind::Hold(hold)) => {
             *held = hold;
             None

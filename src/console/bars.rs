@@ -25,13 +25,7 @@ pub(super) struct Marks {
 }
 
 /// Draws the status on one line, or on two.
-pub(super) fn draw_status(
-    scene: Scene<'_>,
-    toggles: &TogglesView,
-    marks: Marks,
-    area: Rect,
-    buffer: &mut Buffer,
-) {
+pub(super) fn draw_status(scene: Scene<'_>, toggles: &TogglesView, marks: Marks, area: Rect, buffer: &mut Buffer) {
     let mut pen = Pen::new(buffer, area, 0);
     pen.skip(1);
     draw_marks(&mut pen, scene, marks);
@@ -54,8 +48,7 @@ fn draw_marks(pen: &mut Pen<'_>, scene: Scene<'_>, marks: Marks) {
     let banner = scene.theme.ink(Ink::Banner);
     if let Some(behind) = marks.frozen {
         let behind = Grouped(behind);
-        pen.put(banner, format_args!(" FROZEN, {behind} steps behind "))
-            .skip(1);
+        pen.put(banner, format_args!(" FROZEN, {behind} steps behind ")).skip(1);
     }
     if marks.held {
         pen.text(banner, " HELD ").skip(1);
@@ -66,8 +59,7 @@ fn draw_marks(pen: &mut Pen<'_>, scene: Scene<'_>, marks: Marks) {
     let dropped = scene.state.dropped;
     if dropped > 0 {
         let style = scene.theme.ink(Ink::Warning);
-        pen.put(style, format_args!("GAP {}", Grouped(dropped)))
-            .skip(2);
+        pen.put(style, format_args!("GAP {}", Grouped(dropped))).skip(2);
     }
 }
 
@@ -80,10 +72,7 @@ fn draw_counts(pen: &mut Pen<'_>, scene: Scene<'_>) {
     };
     let glyphs = theme.glyphs;
     pen.text(dim, "step ")
-        .put(
-            theme.ink(Ink::Strong),
-            format_args!("{}", Grouped(step.step)),
-        )
+        .put(theme.ink(Ink::Strong), format_args!("{}", Grouped(step.step)))
         .skip(2)
         .put(text, format_args!("{}", Grouped(running(state))))
         .text(dim, " running")
@@ -92,10 +81,7 @@ fn draw_counts(pen: &mut Pen<'_>, scene: Scene<'_>) {
     if totals.corrupted > 0 {
         let (mark, count) = (glyphs.corrupt, Grouped(totals.corrupted));
         let rate = Percent(totals.corruption_rate().value);
-        pen.put(
-            theme.ink(Ink::Corrupt),
-            format_args!("{mark} {count} CORRUPT ({rate})"),
-        );
+        pen.put(theme.ink(Ink::Corrupt), format_args!("{mark} {count} CORRUPT ({rate})"));
     } else {
         let mark = glyphs.good;
         pen.put(theme.ink(Ink::Good), format_args!("{mark} 0 corrupt"));
@@ -104,10 +90,7 @@ fn draw_counts(pen: &mut Pen<'_>, scene: Scene<'_>) {
     let count = Grouped(totals.diverged_sessions);
     if totals.diverged_sessions > 0 {
         let mark = glyphs.diverged;
-        pen.put(
-            theme.ink(Ink::Diverged),
-            format_args!("{mark} {count} diverged"),
-        );
+        pen.put(theme.ink(Ink::Diverged), format_args!("{mark} {count} diverged"));
     } else {
         pen.text(dim, "0 diverged");
     }
@@ -115,32 +98,26 @@ fn draw_counts(pen: &mut Pen<'_>, scene: Scene<'_>) {
 }
 
 fn running(state: &State) -> u64 {
-    let running = state.sessions.values().filter(|session| {
-        !matches!(
-            session.phase,
-            SessionPhase::Waiting | SessionPhase::Finished
-        )
-    });
+    let running = state
+        .sessions
+        .values()
+        .filter(|session| !matches!(session.phase, SessionPhase::Waiting | SessionPhase::Finished));
     running.count() as u64
 }
 
 fn draw_mode(pen: &mut Pen<'_>, scene: Scene<'_>, toggles: &TogglesView) {
     let (state, theme) = (scene.state, scene.theme);
     let (text, dim) = (theme.ink(Ink::Text), theme.ink(Ink::Dim));
-    let words = [
-        (ToggleName::Overlap, ["overlap off", "overlap on"]),
-        (ToggleName::Eager, ["captured", "eager"]),
-    ];
+    let words = [(ToggleName::Overlap, ["overlap off", "overlap on"]), (ToggleName::Eager, ["captured", "eager"])];
     for (name, words) in words {
         let word = |value| words[usize::from(value == ToggleValue::Choice(1))];
         let Some(value) = state.toggles.get(&name).copied() else {
             continue;
         };
         match toggles.pending.get(&name) {
-            Some(wanted) => pen.put(
-                theme.ink(Ink::Pending),
-                format_args!("{} {} pending", theme.glyphs.arrow, word(*wanted)),
-            ),
+            Some(wanted) => {
+                pen.put(theme.ink(Ink::Pending), format_args!("{} {} pending", theme.glyphs.arrow, word(*wanted)))
+            }
             None => pen.text(text, word(value)),
         };
         pen.text(dim, "  ");
@@ -181,23 +158,15 @@ pub(super) fn draw_tabs(theme: Theme, focus: PaneId, area: Rect, buffer: &mut Bu
     for (pane, start, _) in tabs() {
         let ink = if pane == focus { Ink::Focus } else { Ink::Dim };
         let style = theme.ink(ink);
-        let style = if pane == focus {
-            style.reversed()
-        } else {
-            style
-        };
-        Pen::new(buffer, area, 0)
-            .to(start)
-            .put(style, format_args!("{} {}", pane.number(), pane.title()));
+        let style = if pane == focus { style.reversed() } else { style };
+        Pen::new(buffer, area, 0).to(start).put(style, format_args!("{} {}", pane.number(), pane.title()));
     }
 }
 
 /// The pane whose tab is at a place.
 pub(super) fn tab_at(area: Rect, at: Position) -> Option<PaneId> {
     let column = at.x.checked_sub(area.x).filter(|_| area.contains(at))?;
-    tabs()
-        .find(|(_, start, end)| (*start..*end).contains(&column))
-        .map(|(pane, ..)| pane)
+    tabs().find(|(_, start, end)| (*start..*end).contains(&column)).map(|(pane, ..)| pane)
 }
 
 /// Each tab with its first column and the one after its last.
@@ -216,12 +185,7 @@ pub(super) fn draw_message(theme: Theme, message: &Message, area: Rect, buffer: 
     let mut pen = Pen::new(buffer, area, 0);
     pen.skip(1);
     let room = pen.room();
-    pen.clip(
-        theme.ink(message.ink),
-        &message.text,
-        room,
-        theme.glyphs.ellipsis,
-    );
+    pen.clip(theme.ink(message.ink), &message.text, room, theme.glyphs.ellipsis);
 }
 
 /// Draws the keys that are valid now, the focused pane's own first, as many as fit.
@@ -232,14 +196,8 @@ pub(super) fn draw_keys(theme: Theme, focus: PaneId, held: bool, area: Rect, buf
     };
     // Help and quit always have their place, at the end.
     let last = |command: &ConsoleCommand| matches!(command.action, Action::Help | Action::Quit);
-    let width = |command: &ConsoleCommand| {
-        (first_key(command.name).len() + 1 + command.hint.len() + 2) as u16
-    };
-    let reserved: u16 = COMMANDS
-        .iter()
-        .filter(|&command| last(command))
-        .map(width)
-        .sum();
+    let width = |command: &ConsoleCommand| (first_key(command.name).len() + 1 + command.hint.len() + 2) as u16;
+    let reserved: u16 = COMMANDS.iter().filter(|&command| last(command)).map(width).sum();
     let mut pen = Pen::new(buffer, area, 0);
     pen.skip(1);
     let hints = COMMANDS.iter().filter(valid);
@@ -253,7 +211,6 @@ pub(super) fn draw_keys(theme: Theme, focus: PaneId, held: bool, area: Rect, buf
             Action::Hold if held => "run",
             _ => command.hint,
         };
-        pen.text(theme.ink(Ink::Key), first_key(command.name))
-            .put(theme.ink(Ink::Dim), format_args!(" {hint}  "));
+        pen.text(theme.ink(Ink::Key), first_key(command.name)).put(theme.ink(Ink::Dim), format_args!(" {hint}  "));
     }
 }

@@ -89,32 +89,12 @@ pub struct ConsoleCommand {
     pub scope: Scope,
 }
 
-const fn local(
-    name: &'static str,
-    hint: &'static str,
-    action: Action,
-    doc: &'static str,
-) -> ConsoleCommand {
-    ConsoleCommand {
-        name,
-        doc,
-        hint,
-        action,
-        danger: Danger::Local,
-        scope: Scope::Everywhere,
-    }
+const fn local(name: &'static str, hint: &'static str, action: Action, doc: &'static str) -> ConsoleCommand {
+    ConsoleCommand { name, doc, hint, action, danger: Danger::Local, scope: Scope::Everywhere }
 }
 
-const fn mutates(
-    name: &'static str,
-    hint: &'static str,
-    action: Action,
-    doc: &'static str,
-) -> ConsoleCommand {
-    ConsoleCommand {
-        danger: Danger::MutatesTarget,
-        ..local(name, hint, action, doc)
-    }
+const fn mutates(name: &'static str, hint: &'static str, action: Action, doc: &'static str) -> ConsoleCommand {
+    ConsoleCommand { danger: Danger::MutatesTarget, ..local(name, hint, action, doc) }
 }
 
 const fn within(
@@ -124,10 +104,7 @@ const fn within(
     input: Input,
     doc: &'static str,
 ) -> ConsoleCommand {
-    ConsoleCommand {
-        scope: Scope::Pane(pane),
-        ..local(name, hint, Action::Pane(input), doc)
-    }
+    ConsoleCommand { scope: Scope::Pane(pane), ..local(name, hint, Action::Pane(input), doc) }
 }
 
 /// Every command, in the order of the help and of the key bar.
@@ -154,7 +131,7 @@ pub const COMMANDS: &[ConsoleCommand] = &[
     mutates("eager", "eager", Action::Cycle(ToggleName::Eager), "Decodes eagerly, or replays captured graphs again."),
     mutates("index-k", "index-k", Action::Cycle(ToggleName::IndexK), "Gives the index keys their next format, after a drain."),
     mutates("canary", "canary", Action::Cycle(ToggleName::Canary), "Arms the next kind of canary."),
-    local("freeze", "freeze", Action::Freeze, "Pins the view on this moment, or lets it go on. Collection never stops."),
+    local("freeze", "freeze", Action::Freeze, "Pins the view, never the collection; again to go on."),
     mutates("hold", "hold", Action::Hold, "Holds the engine at a step boundary, or lets it run."),
     mutates("step", "one step", Action::SingleStep, "Runs one step while the engine is held."),
     mutates("faster", "faster", Action::Faster, "Raises the pace."),
@@ -168,7 +145,7 @@ pub const COMMANDS: &[ConsoleCommand] = &[
     local("focus.timeline", "", Action::Focus(PaneId::Timeline), "Focuses the timeline."),
     local("focus.toggles", "", Action::Focus(PaneId::Toggles), "Focuses the toggles."),
     local("focus.log", "", Action::Focus(PaneId::Log), "Focuses the log."),
-    local("drill", "", Action::Pane(Input::Enter), "Drills in: a session, a pool, a span; in the toggles: next value."),
+    local("drill", "", Action::Pane(Input::Enter), "Drills into a session, pool or span; next value of a toggle."),
     local("back", "", Action::Back, "Backs out one level."),
     local("up", "", Action::Pane(Input::Up), "Goes up."),
     local("down", "", Action::Pane(Input::Down), "Goes down."),

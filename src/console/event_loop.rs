@@ -34,9 +34,7 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// Runs the console; see [`super::run`].
 pub(super) fn run(target: TargetHandle, options: ConsoleOptions) -> Result<Exit, ConsoleError> {
-    let runtime = runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let wake = Arc::new(Notify::new());
     let noticed = Arc::clone(&wake);
     let guard = PanicGuard::install(move || noticed.notify_one());
@@ -101,9 +99,6 @@ async fn serve(
             () = wake.notified() => {
                 events.drain(&mut drained);
                 app.receive(drained.drain(..));
-                if events.is_closed() {
-                    app.target_ended();
-                }
                 for panic in guard.since(panics) {
                     panics += 1;
                     app.warn(panic);
@@ -113,6 +108,9 @@ async fn serve(
             () = yield_now(), if more => more = app.fold(),
             () = sleep_until(next_frame.into()), if app.is_dirty() => {}
             () = until(app.message_ends()) => app.expire_message(),
+        }
+        if !more && events.is_closed() {
+            app.target_ended();
         }
         match app.take_request() {
             None => {}
@@ -227,9 +225,7 @@ fn watch_terminal() -> Arc<Notify> {
         thread::sleep(GRACE);
         std::process::exit(Exit::TerminalGone.code().into());
     };
-    let spawned = thread::Builder::new()
-        .name("terminal watch".to_owned())
-        .spawn(watch);
+    let spawned = thread::Builder::new().name("terminal watch".to_owned()).spawn(watch);
     // Without the thread the console works; only its end with the terminal is less sure.
     drop(spawned);
     gone
@@ -237,8 +233,6 @@ fn watch_terminal() -> Arc<Notify> {
 
 /// Whether an error says that there is no terminal any more.
 fn is_gone(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof
-    ) || error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof)
+        || error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }

@@ -82,10 +82,7 @@ impl From<KeyEvent> for Chord {
             KeyCode::Char(_) | KeyCode::BackTab => key.modifiers - KeyModifiers::SHIFT,
             _ => key.modifiers,
         };
-        Self {
-            code: key.code,
-            modifiers,
-        }
+        Self { code: key.code, modifiers }
     }
 }
 
@@ -144,9 +141,7 @@ impl Default for Keymap {
             let chords: Option<Vec<_>> = keys.split(' ').map(Chord::parse).collect();
             Some((chords?, command))
         });
-        Self {
-            sequences: sequences.collect(),
-        }
+        Self { sequences: sequences.collect() }
     }
 }
 
@@ -155,9 +150,8 @@ impl Keymap {
     pub(super) fn find(&self, pressed: &[Chord], pane: PaneId) -> Match {
         let in_scope = |own: bool| {
             let sequences = self.sequences.iter();
-            sequences.filter(move |(_, command)| {
-                (command.scope != Scope::Everywhere) == own && command.scope.covers(pane)
-            })
+            sequences
+                .filter(move |(_, command)| (command.scope != Scope::Everywhere) == own && command.scope.covers(pane))
         };
         let candidates = || in_scope(true).chain(in_scope(false));
         if let Some((_, command)) = candidates().find(|(keys, _)| keys == pressed) {
@@ -204,6 +198,8 @@ mod tests {
     fn names_are_unique_and_docs_are_sentences() {
         for (index, command) in COMMANDS.iter().enumerate() {
             assert!(command.doc.ends_with('.'), "{}", command.name);
+            // What the help has room for beside a name, at its full width.
+            assert!(command.doc.len() <= 72, "{}", command.name);
             let same = |other: &ConsoleCommand| other.name == command.name;
             assert_eq!(COMMANDS.iter().position(same), Some(index));
         }

@@ -25,22 +25,18 @@ pub(super) struct Layout {
 
 impl Layout {
     /// The layout for a screen, or `None` when that is too small.
-    pub(super) fn new(screen: Rect, focus: PaneId, zoomed: bool) -> Option<Self> {
+    ///
+    /// `lanes` is how many the timeline has to show.
+    pub(super) fn new(screen: Rect, focus: PaneId, zoomed: bool, lanes: u16) -> Option<Self> {
         if screen.width < SMALLEST.0 || screen.height < SMALLEST.1 {
             return None;
         }
         let wide = screen.width >= TILED.0;
         let (status, rest) = split_top(screen, if wide { 1 } else { 2 });
         let (body, keys) = split_top(rest, rest.height - 1);
-        let mut layout = Self {
-            status,
-            tabs: None,
-            brief: None,
-            panes: [None; PaneId::ALL.len()],
-            keys,
-        };
+        let mut layout = Self { status, tabs: None, brief: None, panes: [None; PaneId::ALL.len()], keys };
         if wide && screen.height >= TILED.1 && !zoomed {
-            layout.tile(body);
+            layout.tile(body, lanes);
             if layout.panes[focus as usize].is_some() {
                 return Some(layout);
             }
@@ -63,23 +59,21 @@ impl Layout {
 
     /// Overview and toggles on the left, sessions, canary and log on the right, the
     /// timeline below in full width.
-    fn tile(&mut self, body: Rect) {
-        // Its other rows, and one, two or three for each of the model's six lanes.
-        let timeline = match body.height {
-            0..36 => 10,
-            36..60 => 12,
-            60..84 => 18,
-            _ => 24,
-        };
+    fn tile(&mut self, body: Rect, lanes: u16) {
+        // Its other rows, and up to three for each lane, but no more than two fifths of the whole.
+        let most = body.height * 2 / 5;
+        let heights = (1..=3).rev().map(|rows| 6 + lanes.min(32) * rows);
+        let mut fitting = heights.filter(|height| *height <= most);
+        let timeline = fitting.next().unwrap_or(most);
         let (upper, timeline) = split_top(body, body.height - timeline);
         let left = (upper.width * 2 / 5).clamp(62, 96);
         let (left, right) = split_left(upper, left);
-        let right = Rect {
-            x: right.x + 1,
-            width: right.width - 1,
-            ..right
+        let right = Rect { x: right.x + 1, width: right.width - 1, ..right };
+        let toggles = match upper.height {
+            0..30 => 9,
+            30..40 => 10,
+            _ => 14,
         };
-        let toggles = if upper.height >= 30 { 14 } else { 9 };
         let (overview, toggles) = split_top(left, left.height - toggles);
         let log = if upper.height >= 30 { 4 } else { 0 };
         let (right, log) = split_top(right, right.height - log);
@@ -101,22 +95,14 @@ impl Layout {
 fn split_top(area: Rect, height: u16) -> (Rect, Rect) {
     let height = height.min(area.height);
     let top = Rect { height, ..area };
-    let rest = Rect {
-        y: area.y + height,
-        height: area.height - height,
-        ..area
-    };
+    let rest = Rect { y: area.y + height, height: area.height - height, ..area };
     (top, rest)
 }
 
 fn split_left(area: Rect, width: u16) -> (Rect, Rect) {
     let width = width.min(area.width);
     let left = Rect { width, ..area };
-    let rest = Rect {
-        x: area.x + width,
-        width: area.width - width,
-        ..area
-    };
+    let rest = Rect { x: area.x + width, width: area.width - width, ..area };
     (left, rest)
 }
 
@@ -131,7 +117,7 @@ mod tests {
                 for focus in PaneId::ALL {
                     for zoomed in [false, true] {
                         let screen = Rect::new(0, 0, width, height);
-                        let layout = Layout::new(screen, focus, zoomed).unwrap();
+                        let layout = Layout::new(screen, focus, zoomed, height % 11).unwrap();
                         let panes = layout.panes.into_iter().flatten();
                         let rest = [Some(layout.status), Some(layout.keys)];
                         let bars = rest.into_iter().chain([layout.tabs, layout.brief]);
@@ -155,7 +141,7 @@ mod tests {
     fn a_screen_too_small_has_no_layout() {
         for (width, height) in [(59, 15), (60, 14), (1, 1)] {
             let screen = Rect::new(0, 0, width, height);
-            assert_eq!(Layout::new(screen, PaneId::Overview, false), None);
+            assert_eq!(Layout::new(screen, PaneId::Overview, false, 8), None);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The interactive console: what a target says on screen, what a person presses to the target.
 //!
-//! [`App`](app::App) is everything but the terminal: it folds events, takes keys and draws into a
+//! [`App`] is everything but the terminal: it folds events, takes keys and draws into a
 //! buffer. The loop around it never blocks: it waits for keys, signals, the target's
 //! waker and the next frame, and draws only when something changed.
 
@@ -23,8 +23,8 @@ use std::{
 
 use coalmine_sessions::{Command, EventReceiver};
 
-pub use app::App;
-pub use commands::{COMMANDS, ConsoleCommand, Scope};
+pub use app::{App, Request};
+pub use commands::{Action, COMMANDS, ConsoleCommand, Scope};
 pub use keymap::BINDINGS;
 pub use options::ConsoleOptions;
 
@@ -90,10 +90,9 @@ impl ConsoleError {
 /// Blocks the calling thread and starts a single-threaded runtime on it, so it must not be called
 /// from inside of one. Installs a panic hook for as long as it runs.
 pub fn run(target: TargetHandle, options: ConsoleOptions) -> Result<Exit, ConsoleError> {
-    for (terminal, stream) in [
-        (io::stdin().is_terminal(), "standard input"),
-        (io::stdout().is_terminal(), "standard output"),
-    ] {
+    for (terminal, stream) in
+        [(io::stdin().is_terminal(), "standard input"), (io::stdout().is_terminal(), "standard output")]
+    {
         if !terminal {
             return Err(ConsoleError::NotATerminal { stream });
         }

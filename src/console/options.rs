@@ -21,13 +21,7 @@ pub struct ConsoleOptions {
 
 impl Default for ConsoleOptions {
     fn default() -> Self {
-        Self {
-            theme: ThemeName::default(),
-            ascii: false,
-            mouse: true,
-            pace: None,
-            frames_per_second: 30,
-        }
+        Self { theme: ThemeName::default(), ascii: false, mouse: true, pace: None, frames_per_second: 30 }
     }
 }
 
@@ -41,8 +35,7 @@ impl ConsoleOptions {
         let set = |name| variable(name).filter(|value| !value.is_empty());
         let dumb = set("TERM").is_some_and(|term| term == "dumb" || term.starts_with("vt"));
         // `COLORFGBG` ends in the number of the background's colour; 7 and 15 are the light ones.
-        let light = set("COLORFGBG")
-            .is_some_and(|colours| matches!(colours.rsplit(';').next(), Some("7" | "15")));
+        let light = set("COLORFGBG").is_some_and(|colours| matches!(colours.rsplit(';').next(), Some("7" | "15")));
         let theme = if set("NO_COLOR").is_some() || dumb {
             ThemeName::Mono
         } else if light {
@@ -51,19 +44,13 @@ impl ConsoleOptions {
             ThemeName::Dark
         };
         // The first that is set decides, as in the C library.
-        let locale = set("LC_ALL")
-            .or_else(|| set("LC_CTYPE"))
-            .or_else(|| set("LANG"));
+        let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG"));
         // Without any locale, as in a container, terminals still show Unicode.
         let unicode = locale.is_none_or(|locale| {
             let locale = locale.to_ascii_lowercase();
             locale.contains("utf-8") || locale.contains("utf8") || !locale.contains('.')
         });
-        Self {
-            theme,
-            ascii: !unicode || dumb,
-            ..Self::default()
-        }
+        Self { theme, ascii: !unicode || dumb, ..Self::default() }
     }
 
     pub(super) fn theme(&self) -> Theme {

@@ -46,8 +46,7 @@ impl Screen {
     /// Draws one frame, which a terminal that can shows at once.
     pub(super) fn draw(&mut self, app: &mut App) -> io::Result<()> {
         queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
-        self.terminal
-            .draw(|frame| app.draw(frame.area(), frame.buffer_mut()))?;
+        self.terminal.draw(|frame| app.draw(frame.area(), frame.buffer_mut()))?;
         queue!(self.terminal.backend_mut(), EndSynchronizedUpdate)?;
         self.terminal.backend_mut().flush()
     }
@@ -120,11 +119,8 @@ impl Write for Frame {
     fn flush(&mut self) -> io::Result<()> {
         let mut out = io::stdout();
         // Ratatui shows the cursor when it is dropped, and prints if that fails: too late for both.
-        let sent = if TAKEN.load(Ordering::SeqCst) {
-            out.write_all(&self.bytes).and_then(|()| out.flush())
-        } else {
-            Ok(())
-        };
+        let sent =
+            if TAKEN.load(Ordering::SeqCst) { out.write_all(&self.bytes).and_then(|()| out.flush()) } else { Ok(()) };
         self.bytes.clear();
         sent
     }
@@ -139,9 +135,7 @@ fn describe(info: &PanicHookInfo<'_>) -> String {
     let thread = thread::current();
     let name = thread.name().unwrap_or("unnamed");
     let text = info.payload_as_str().unwrap_or("no message");
-    let place = info
-        .location()
-        .map_or_else(String::new, |place| format!(" ({place})"));
+    let place = info.location().map_or_else(String::new, |place| format!(" ({place})"));
     // A panic's text may quote what came from outside.
     let text = Sanitized::new(&format!("The {name} thread panicked: {text}{place}"));
     text.as_str().to_owned()
@@ -162,9 +156,7 @@ impl PanicGuard {
         let (then, kept) = (Arc::clone(&previous), Arc::clone(&panics));
         panic::set_hook(Box::new(move |info| {
             if thread::current().id() != console && TAKEN.load(Ordering::SeqCst) {
-                kept.lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(describe(info));
+                kept.lock().unwrap_or_else(PoisonError::into_inner).push(describe(info));
                 noticed();
             } else {
                 hand_back();

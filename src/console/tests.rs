@@ -4,12 +4,10 @@ use std::sync::mpsc;
 
 use coalmine_panes::PaneId;
 use coalmine_sessions::{
-    Ack, Command, CommandKind, Event, EventKind, Flag, FlagKind, Hello, SessionChange,
-    SessionPhase, Step, TOGGLES, ToggleChange, ToggleName, ToggleValue,
+    Ack, Command, CommandKind, Event, EventKind, Flag, FlagKind, Hello, Log, LogLevel, SessionChange, SessionPhase,
+    Step, TOGGLES, ToggleChange, ToggleName, ToggleValue,
 };
-use crossterm::event::{
-    KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
-};
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::{Terminal, backend::TestBackend};
 
 use super::{
@@ -29,10 +27,7 @@ struct Bench {
 impl Bench {
     fn new(width: u16, height: u16) -> Self {
         let (commands, asked) = mpsc::channel();
-        let options = ConsoleOptions {
-            pace: Some(50.0),
-            ..ConsoleOptions::default()
-        };
+        let options = ConsoleOptions { pace: Some(50.0), ..ConsoleOptions::default() };
         Self {
             app: App::new(commands, &options),
             asked,
@@ -61,11 +56,7 @@ impl Bench {
 
     fn say(&mut self, kind: EventKind) {
         self.sequence += 1;
-        self.app.receive([Event {
-            sequence: self.sequence,
-            time_ns: self.sequence,
-            kind,
-        }]);
+        self.app.receive([Event { sequence: self.sequence, time_ns: self.sequence, kind }]);
         while self.app.fold() {}
     }
 
@@ -87,10 +78,7 @@ impl Bench {
     }
 
     fn answer(&mut self, command: u64, outcome: Result<u64, &str>) {
-        self.say(EventKind::Ack(Ack {
-            command,
-            outcome: outcome.map_err(Into::into),
-        }));
+        self.say(EventKind::Ack(Ack { command, outcome: outcome.map_err(Into::into) }));
     }
 
     fn key(&mut self, code: KeyCode, modifiers: KeyModifiers) {
@@ -109,9 +97,7 @@ impl Bench {
     }
 
     fn screen(&mut self) -> String {
-        self.terminal
-            .draw(|frame| self.app.draw(frame.area(), frame.buffer_mut()))
-            .unwrap();
+        self.terminal.draw(|frame| self.app.draw(frame.area(), frame.buffer_mut())).unwrap();
         self.terminal.backend().to_string()
     }
 
@@ -139,10 +125,7 @@ fn one_key_asks_for_overlap_off_and_shows_it_pending() {
     bench.assert_shows("overlap on");
     bench.keys("o");
     let off = ToggleValue::Choice(0);
-    assert_eq!(
-        bench.asked(),
-        Some(CommandKind::SetToggle(ToggleName::Overlap, off))
-    );
+    assert_eq!(bench.asked(), Some(CommandKind::SetToggle(ToggleName::Overlap, off)));
     bench.assert_shows("1 → 0 pending");
     bench.assert_shows("→ overlap off pending");
     bench.toggle(ToggleName::Overlap, off, 12);
@@ -172,10 +155,7 @@ fn the_toggles_pane_cycles_what_is_selected() {
     let mut bench = Bench::started(80, 24);
     bench.keys("5jt");
     let eager = ToggleValue::Choice(1);
-    assert_eq!(
-        bench.asked(),
-        Some(CommandKind::SetToggle(ToggleName::Eager, eager))
-    );
+    assert_eq!(bench.asked(), Some(CommandKind::SetToggle(ToggleName::Eager, eager)));
 }
 
 #[test]
@@ -231,10 +211,7 @@ fn help_filters_and_runs_and_q_closes_it_first() {
     bench.assert_hides("Gives the focused pane the whole screen");
     bench.key(KeyCode::Enter, KeyModifiers::NONE);
     bench.assert_hides("filter multi-stream");
-    assert!(matches!(
-        bench.asked(),
-        Some(CommandKind::SetToggle(ToggleName::Overlap, _))
-    ));
+    assert!(matches!(bench.asked(), Some(CommandKind::SetToggle(ToggleName::Overlap, _))));
 
     bench.keys("?eq");
     bench.assert_shows("filter eq");
@@ -273,9 +250,7 @@ fn only_presses_count() {
     let mut bench = Bench::started(80, 24);
     for kind in [KeyEventKind::Release, KeyEventKind::Repeat] {
         let code = KeyCode::Char('q');
-        bench
-            .app
-            .key(KeyEvent::new_with_kind(code, KeyModifiers::NONE, kind));
+        bench.app.key(KeyEvent::new_with_kind(code, KeyModifiers::NONE, kind));
     }
     assert_eq!(bench.app.take_request(), None);
 }
@@ -399,8 +374,18 @@ fn the_key_bar_names_keys_that_are_valid_now() {
     bench.assert_shows("w zoom in");
     bench.assert_shows("? help");
     bench.assert_shows("q quit");
-    let toggles = COMMANDS
-        .iter()
-        .filter(|command| matches!(command.action, Action::Cycle(_)));
+    let toggles = COMMANDS.iter().filter(|command| matches!(command.action, Action::Cycle(_)));
     assert!(toggles.count() >= 4);
+}
+
+#[test]
+fn a_target_that_fails_to_start_says_why() {
+    let mut bench = Bench::new(120, 30);
+    let text = "The engine ended: config.json lacks hidden_size.";
+    bench.say(EventKind::Log(Log { level: LogLevel::Error, text: text.into() }));
+    bench.app.target_ended();
+    bench.assert_shows(text);
+    bench.assert_hides("starting the engine");
+    bench.keys("j");
+    bench.assert_shows(text);
 }

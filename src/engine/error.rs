@@ -54,7 +54,7 @@ pub enum EngineError {
 }
 
 /// Checks that the operators can run a model of this shape.
-pub fn check_supported(config: &ModelConfig) -> Result<(), EngineError> {
+pub(super) fn check_supported(config: &ModelConfig) -> Result<(), EngineError> {
     if config.hyper_connections > MAX_STREAMS {
         return Err(EngineError::Unsupported {
             field: "hc_mult",

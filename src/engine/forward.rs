@@ -50,7 +50,7 @@ pub struct RacePair {
 
 /// What a forward pass runs on.
 #[derive(Clone, Copy, Debug)]
-pub struct Pass<'a> {
+pub(super) struct Pass<'a> {
     /// The model.
     pub model: &'a Model,
     /// Where keys and values lie.
@@ -65,7 +65,7 @@ pub struct Pass<'a> {
 
 impl Pass<'_> {
     /// Records the pass and returns where the race of each ratio-4 layer would be.
-    pub fn record(&self, recorder: &mut Recorder<'_>) -> Vec<RacePair> {
+    pub(super) fn record(&self, recorder: &mut Recorder<'_>) -> Vec<RacePair> {
         let (model, buffers) = (self.model, self.buffers);
         let costs = LayerCosts { shape: self.served, layer: 0 };
         let hidden = self.served.hidden;

@@ -25,7 +25,7 @@ pub use host::spawn;
 pub use model::Model;
 pub use pools::{Family, Formats, Holding, Ownership, PoolSizes, Pools, transfer};
 pub use runner::{
-    Moment, PREFILL_ROWS, Row, RowDivergence, Runner, RunnerShape, Side, StepModes, StepOutcome, buckets, index_format,
+    CostFactor, Moment, PREFILL_ROWS, Row, RowDivergence, Runner, RunnerShape, Side, StepModes, StepOutcome, buckets, index_format,
     kv_format,
 };
 pub use scheduler::{CONTEXT, Engine, EngineOptions, OVERLAP_ROWS, Progress};

@@ -9,9 +9,9 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::checkpoint::{AttentionKind, ModelConfig};
 
 /// State rows of a sliding-window page for ratio-4 compressors.
-pub const RATIO4_RING: usize = 8;
+pub(super) const RATIO4_RING: usize = 8;
 /// State rows of a request for ratio-128 compressors.
-pub const RATIO128_RING: usize = 128;
+pub(super) const RATIO128_RING: usize = 128;
 
 /// Sizes of a side's pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

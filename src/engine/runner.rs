@@ -33,6 +33,15 @@ pub struct RunnerShape {
     pub overlap_rows: usize,
 }
 
+/// A factor on the cost of every node whose name contains a text, to ask what a figure hangs on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CostFactor {
+    /// What the name contains, for example `indexer top-k`.
+    pub node: String,
+    /// The factor.
+    pub factor: f64,
+}
+
 /// What a decode step runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepModes {
@@ -189,6 +198,7 @@ impl Runner {
         seed: u64,
         compute: Compute,
         shape: RunnerShape,
+        costs: &[CostFactor],
     ) -> Self {
         let mut gpu = VirtualGpu::new(profile, seed, compute);
         let config = &model.config;
@@ -227,7 +237,7 @@ impl Runner {
         for bucket in runner.buckets.clone().into_iter().rev() {
             for overlap in [true, false] {
                 if !overlap || bucket <= shape.overlap_rows {
-                    let captured = runner.capture(bucket, overlap);
+                    let captured = runner.capture(bucket, overlap, costs);
                     runner.graphs.insert((bucket, overlap), captured);
                 }
             }
@@ -245,14 +255,20 @@ impl Runner {
         Pass { model, pools, buffers, served, margin_us }
     }
 
-    fn capture(&mut self, bucket: usize, overlap: bool) -> Captured {
+    fn capture(&mut self, bucket: usize, overlap: bool, costs: &[CostFactor]) -> Captured {
         let label = format!("bucket {bucket}, overlap {}", if overlap { "on" } else { "off" });
         let margin_us = self.gpu.profile().incident_margin_us;
         let buffers = self.buffers.first(bucket);
         let mut recorder = Recorder::new(label, bucket, !overlap, &mut self.graph_pool, &mut self.gpu.memory);
         let races =
             Self::pass(&self.model, &self.pools, &buffers, &self.served, margin_us).record(&mut recorder);
-        let prepared = Prepared::new(recorder.finish());
+        let mut graph = recorder.finish();
+        for node in &mut graph.nodes {
+            for cost in costs.iter().filter(|cost| node.name.contains(&cost.node)) {
+                node.cost.scale(cost.factor);
+            }
+        }
+        let prepared = Prepared::new(graph);
         Captured { id: self.take_id(), prepared, races }
     }
 
@@ -344,7 +360,7 @@ impl Runner {
         rows: &[Row<'_>],
         modes: StepModes,
         foreign: &[Foreign],
-        mut around: impl FnMut(&Memory, &[Written], Moment),
+        mut around: impl FnMut(&Memory, &Pools, &[Written], Moment),
     ) -> &StepOutcome {
         let count = rows.len();
         let bucket = match self.buckets.iter().find(|bucket| **bucket >= count) {
@@ -383,7 +399,7 @@ impl Runner {
             delays.push((race.reader, f64::from(modes.nudge_indexer_ns) / 1e3));
         }
         delays.retain(|(_, delay)| *delay > 0.0);
-        around(&self.gpu.memory, &self.outcome.written, Moment::Before);
+        around(&self.gpu.memory, &self.pools, &self.outcome.written, Moment::Before);
         let replay = self.gpu.replay(
             &captured.prepared,
             &Conditions {
@@ -407,7 +423,7 @@ impl Runner {
         outcome.nodes.extend_from_slice(&replay.timeline.nodes);
         outcome.witnesses.clear();
         outcome.witnesses.extend_from_slice(replay.witnesses);
-        around(&self.gpu.memory, &outcome.written, Moment::After);
+        around(&self.gpu.memory, &self.pools, &outcome.written, Moment::After);
         let tokens = self.gpu.memory.slice::<i32>(self.buffers.tokens.range);
         outcome.tokens.clear();
         outcome.tokens.extend(tokens[..count].iter().map(|token| (*token).max(0) as u32));

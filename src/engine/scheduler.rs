@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use coalmine_kernels::virtual_gpu::{CostProfile, Foreign, Noise, Place, Purpose};
-use coalmine_kernels::{Compute, Lane};
+use coalmine_kernels::{Compute, Lane, Memory};
 use coalmine_sessions::workload::{END_OF_SENTENCE, Finding, MAX_CALL_TOKENS, Schedule, Script, Vocabulary, judge};
 use coalmine_sessions::{
     Ack, CanaryMode, CanaryReport, Command, CommandId, CommandKind, Divergence, EventKind, EventSender, Flag, Graph,
@@ -15,11 +15,12 @@ use coalmine_sessions::{
 use super::checkpoint::{AttentionKind, Checkpoint};
 use super::error::{EngineError, check_supported};
 use super::model::Model;
-use super::pools::{Formats, Holding, Ownership, PoolSizes, transfer};
+use super::pools::{Formats, Holding, Ownership, PoolSizes, Pools, transfer};
 use super::runner::{
-    Moment, PREFILL_ROWS, Row, Runner, RunnerShape, Side, StepModes, index_format, kv_format,
+    CostFactor, Moment, PREFILL_ROWS, Row, Runner, RunnerShape, Side, StepModes, index_format, kv_format,
 };
 use super::served::ServedShape;
+use super::write_set::Written;
 use crate::probe::LocationCanary;
 
 /// Cache keys of what is no node's: a canary's clone, arriving pages, the next batch's tables.
@@ -58,6 +59,8 @@ pub struct EngineOptions {
     pub profile: CostProfile,
     /// The served model's shape.
     pub served: ServedShape,
+    /// Factors on the costs of nodes.
+    pub costs: Vec<CostFactor>,
     /// How operators compute.
     pub compute: Compute,
 }
@@ -505,16 +508,14 @@ impl Engine {
             })
             .collect();
         let mode = self.toggles.canary();
-        let pools = self.runner.pools.clone();
         let canary = &mut self.canary;
-        let outcome = self.runner.decode(self.step, &rows, modes, &self.foreign, |memory, written, moment| {
-            match moment {
-                Moment::Before => canary.before(mode, memory, &pools, written),
-                Moment::After => {
-                    canary.after(mode, memory, &pools);
-                }
+        let around = |memory: &Memory, pools: &Pools, written: &[Written], moment| match moment {
+            Moment::Before => canary.before(mode, memory, pools, written),
+            Moment::After => {
+                canary.after(mode, memory, pools);
             }
-        });
+        };
+        let outcome = self.runner.decode(self.step, &rows, modes, &self.foreign, around);
         let tokens = outcome.tokens.clone();
         self.tokens += tokens.len() as u64;
         let start_ns = (outcome.start_us * 1e3) as u64;
@@ -683,5 +684,13 @@ fn build_runner(model: Arc<Model>, options: &EngineOptions, toggles: Toggles, co
         formats: Formats { kv: kv_format(toggles.kv_rows()), index: index_format(toggles.index_k()) },
         overlap_rows: options.overlap_rows,
     };
-    Runner::new(model, options.profile.clone(), options.served, options.seed, options.compute, shape)
+    Runner::new(
+        model,
+        options.profile.clone(),
+        options.served,
+        options.seed,
+        options.compute,
+        shape,
+        &options.costs,
+    )
 }

@@ -92,7 +92,7 @@ impl ServedShape {
 
 /// Costs of one layer's nodes. Keys tell the cache which bytes are the same.
 #[derive(Clone, Copy, Debug)]
-pub struct LayerCosts<'a> {
+pub(super) struct LayerCosts<'a> {
     /// The served shape.
     pub shape: &'a ServedShape,
     /// Layer number, from 1; 0 is what belongs to no layer.
@@ -101,7 +101,7 @@ pub struct LayerCosts<'a> {
 
 /// What is touched, within a layer.
 #[derive(Clone, Copy, Debug)]
-pub enum Data {
+pub(super) enum Data {
     /// A weight, by number.
     Weight(u8),
     /// An activation, by number; activations of all layers share one place, as pool memory is reused.
@@ -120,12 +120,12 @@ impl LayerCosts<'_> {
     }
 
     /// A touch of `data`.
-    pub fn touch(&self, data: Data, extent: Extent, write: bool) -> Touch {
+    pub(super) fn touch(&self, data: Data, extent: Extent, write: bool) -> Touch {
         Touch { key: self.key(data), extent, write }
     }
 
     /// A dense product with weights of `bits` bits; activations are bf16.
-    pub fn product(&self, weight: u8, from: u8, to: u8, inputs: usize, outputs: usize, bits: usize) -> Cost {
+    pub(super) fn product(&self, weight: u8, from: u8, to: u8, inputs: usize, outputs: usize, bits: usize) -> Cost {
         Cost {
             fixed_us: PRODUCT_FIXED_US,
             flops_per_row: 2.0 * inputs as f64 * outputs as f64,
@@ -140,7 +140,7 @@ impl LayerCosts<'_> {
     }
 
     /// An element-wise kernel, one block a row.
-    pub fn elementwise(&self, from: u8, to: u8, inputs: usize, outputs: usize) -> Cost {
+    pub(super) fn elementwise(&self, from: u8, to: u8, inputs: usize, outputs: usize) -> Cost {
         Cost {
             fixed_us: ELEMENTWISE_FIXED_US,
             touches: vec![
@@ -152,7 +152,7 @@ impl LayerCosts<'_> {
     }
 
     /// A kernel that also stores `bytes` a row to a pool.
-    pub fn store(&self, from: u8, inputs: usize, pool: u8, bytes: usize) -> Cost {
+    pub(super) fn store(&self, from: u8, inputs: usize, pool: u8, bytes: usize) -> Cost {
         Cost {
             fixed_us: ELEMENTWISE_FIXED_US,
             touches: vec![
@@ -164,7 +164,7 @@ impl LayerCosts<'_> {
     }
 
     /// Index scores: reads every visible key of every row.
-    pub fn index_logits(&self, format: IndexFormat, query: u8, logits: u8, pool: u8) -> Cost {
+    pub(super) fn index_logits(&self, format: IndexFormat, query: u8, logits: u8, pool: u8) -> Cost {
         let key_bytes = match format {
             IndexFormat::Fp8 => self.shape.index_head + 4,
             IndexFormat::Bf16 => self.shape.index_head * 2,
@@ -182,7 +182,7 @@ impl LayerCosts<'_> {
     }
 
     /// Selection from the scores.
-    pub fn top_k(&self, logits: u8, selected: u8) -> Cost {
+    pub(super) fn top_k(&self, logits: u8, selected: u8) -> Cost {
         Cost {
             fixed_us: TOP_K_FIXED_US,
             block_us: TOP_K_BLOCK_US,
@@ -195,7 +195,7 @@ impl LayerCosts<'_> {
     }
 
     /// Sparse attention over the window and `entries`.
-    pub fn attention(&self, query: u8, output: u8, window_pool: u8, entries: Option<(u8, Extent)>) -> Cost {
+    pub(super) fn attention(&self, query: u8, output: u8, window_pool: u8, entries: Option<(u8, Extent)>) -> Cost {
         let window = (self.shape.window * self.shape.kv_row) as f64;
         let mut touches = vec![
             self.touch(Data::Activation(query), Extent::PerRow(self.shape.query as f64 * 2.0), false),
@@ -207,7 +207,7 @@ impl LayerCosts<'_> {
     }
 
     /// The routed experts of this GPU: at decode batches nearly all of them are visited.
-    pub fn experts(&self, weight: u8, from: u8, to: u8) -> Cost {
+    pub(super) fn experts(&self, weight: u8, from: u8, to: u8) -> Cost {
         let shape = self.shape;
         let weights = shape.local_experts * 3 * shape.hidden * shape.intermediate / 2;
         Cost {

@@ -57,7 +57,7 @@ impl Company {
     fn new(model: &Arc<Model>, formats: Formats, rows: usize, seeds: &[(u64, usize)], chunk: usize, workers: usize) -> Self {
         let shape = RunnerShape { rows, sizes: PoolSizes::for_sessions(rows, 512), formats, overlap_rows: 128 };
         let profile = CostProfile::h200();
-        let mut runner = Runner::new(Arc::clone(model), profile, ServedShape::FLASH, 7, compute(workers), shape);
+        let mut runner = Runner::new(Arc::clone(model), profile, ServedShape::FLASH, 7, compute(workers), shape, &[]);
         let mut ownership = Ownership::new(shape.sizes);
         let sequences = seeds
             .iter()
@@ -86,7 +86,7 @@ impl Company {
                     holding,
                 })
                 .collect();
-            let outcome = self.runner.decode(step as u64, &rows, modes, &[], |_, _, _| ());
+            let outcome = self.runner.decode(step as u64, &rows, modes, &[], |_, _, _, _| ());
             assert!(outcome.divergences.is_empty());
             bits.extend(self.runner.logits()[..vocabulary].iter().map(|logit| logit.to_bits()));
         }

@@ -66,7 +66,7 @@ pub fn verify(
         overlap_rows: 128,
     };
     let profile = CostProfile::h200();
-    let mut runner = Runner::new(Arc::clone(&model), profile, ServedShape::FLASH, 0, compute, shape);
+    let mut runner = Runner::new(Arc::clone(&model), profile, ServedShape::FLASH, 0, compute, shape, &[]);
     let mut ownership = Ownership::new(shape.sizes);
     // A fresh pool for one sequence has a row and pages for it.
     let mut holding = ownership.admit().expect("a fresh pool has a request row");
@@ -147,7 +147,7 @@ pub fn verify(
         let difference = largest_difference(&logits, reference.decode_logits.row(step));
         result.decode_largest_difference = result.decode_largest_difference.max(difference);
         let row = Row { token: *expected, position: prompt.len() + step, holding: &holding };
-        next = runner.decode(step as u64, &[row], modes, &[], |_, _, _| ()).tokens[0];
+        next = runner.decode(step as u64, &[row], modes, &[], |_, _, _, _| ()).tokens[0];
         logits.clear();
         logits.extend_from_slice(&runner.logits()[..vocabulary]);
     }

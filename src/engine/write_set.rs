@@ -18,7 +18,7 @@ pub struct Written {
 
 /// Collects what one row writes: its sliding-window slot, its state rows and, where a window
 /// is full, the entry's slots.
-pub fn written_by_row(pools: &Pools, holding: &Holding, position: usize, written: &mut Vec<Written>) {
+pub(super) fn written_by_row(pools: &Pools, holding: &Holding, position: usize, written: &mut Vec<Written>) {
     let slots = RowSlots {
         full: holding.slot(position),
         swa: holding.swa_slot(position),
@@ -29,7 +29,7 @@ pub fn written_by_row(pools: &Pools, holding: &Holding, position: usize, written
 }
 
 /// Collects what padded rows write: the dummy slots.
-pub fn written_by_padding(pools: &Pools, written: &mut Vec<Written>) {
+pub(super) fn written_by_padding(pools: &Pools, written: &mut Vec<Written>) {
     collect(pools, RowSlots { full: 0, swa: 0, request: 0, length: 1 }, 0, written);
 }
 

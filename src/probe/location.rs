@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use crate::engine::{Family, Pools, Written};
 
 /// Every page is hashed whole at least once in so many steps.
-pub const SWEEP_STEPS: usize = 64;
+pub(super) const SWEEP_STEPS: usize = 64;
 
 /// Bytes on either side of a declared write that are watched in every step.
 const NEIGHBOURHOOD: usize = 256;

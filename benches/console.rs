@@ -1,0 +1,119 @@
+//! How fast the console folds events and draws: on what the embedded engine said in a run of the incident.
+
+#![allow(clippy::unwrap_used, reason = "a benchmark that cannot set itself up has failed")]
+#![allow(missing_docs, reason = "criterion's macros make items without")]
+
+use std::hint::black_box;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use coalmine::console::{App, ConsoleOptions};
+use coalmine::engine::{Engine, EngineOptions, OVERLAP_ROWS, ServedShape};
+use coalmine::{DEMO_MODEL, demo_checkpoint};
+use coalmine_kernels::Compute;
+use coalmine_kernels::math::Cpu;
+use coalmine_kernels::virtual_gpu::CostProfile;
+use coalmine_sessions::{Event, EventKind, State, Toggles, event_queue};
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::{buffer::Buffer, layout::Rect};
+
+const STEPS: usize = 160;
+
+/// What an engine with 80 sessions says in its first steps.
+fn events() -> Vec<Event> {
+    let (sender, receiver) = event_queue(1 << 20);
+    let options = EngineOptions {
+        model: DEMO_MODEL.to_owned(),
+        concurrency: 80,
+        sessions: None,
+        turns: 6,
+        seed: 1,
+        toggles: Toggles::default(),
+        oracle: true,
+        overlap_rows: OVERLAP_ROWS,
+        profile: CostProfile::h200(),
+        served: ServedShape::FLASH,
+        costs: Vec::new(),
+        compute: Compute { cpu: Cpu::detect(), workers: 2 },
+    };
+    let mut engine = Engine::new(&demo_checkpoint().unwrap(), options, Arc::new(sender)).unwrap();
+    for _ in 0..STEPS {
+        engine.advance().unwrap();
+    }
+    let mut events = Vec::new();
+    receiver.drain(&mut events);
+    events
+}
+
+fn spans(events: &[Event]) -> u64 {
+    let count = |event: &Event| match &event.kind {
+        EventKind::Spans(batch) => batch.spans.len() as u64,
+        _ => 0,
+    };
+    events.iter().map(count).sum()
+}
+
+fn fold(criterion: &mut Criterion) {
+    let events = events();
+    let mut group = criterion.benchmark_group("fold");
+    group.warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(3)).sample_size(30);
+    let all = |events: Vec<Event>| {
+        let mut state = State::default();
+        for event in events {
+            state.apply_owned(event);
+        }
+        state
+    };
+    // The elements are events; each step has one batch of spans.
+    group.throughput(Throughput::Elements(events.len() as u64));
+    group.bench_function("events", |bencher| bencher.iter_batched(|| events.clone(), all, BatchSize::LargeInput));
+    let batches: Vec<Event> =
+        events.iter().filter(|event| matches!(event.kind, EventKind::Spans(_))).cloned().collect();
+    group.throughput(Throughput::Elements(spans(&batches)));
+    group.bench_function("spans", |bencher| bencher.iter_batched(|| batches.clone(), all, BatchSize::LargeInput));
+    group.bench_function("spans, by reference", |bencher| {
+        bencher.iter(|| {
+            let mut state = State::default();
+            for event in &batches {
+                state.apply(event);
+            }
+            state
+        });
+    });
+}
+
+fn draw(criterion: &mut Criterion) {
+    let events = events();
+    let mut group = criterion.benchmark_group("draw, 200x60");
+    group.warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(3)).sample_size(50);
+    let area = Rect::new(0, 0, 200, 60);
+    // All panes side by side, then each with the whole screen.
+    for (name, keys) in [
+        ("all panes", ""),
+        ("overview", "1z"),
+        ("sessions", "2z"),
+        ("canary", "3z"),
+        ("timeline", "4z"),
+        ("toggles", "5z"),
+        ("help", "?"),
+    ] {
+        let (commands, _asked) = mpsc::channel();
+        let mut app = App::new(commands, &ConsoleOptions::default());
+        app.receive(events.iter().cloned());
+        while app.fold() {}
+        for key in keys.chars() {
+            app.key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE));
+        }
+        let mut buffer = Buffer::empty(area);
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                buffer.reset();
+                app.draw(area, black_box(&mut buffer));
+            });
+        });
+    }
+}
+
+criterion_group!(benches, fold, draw);
+criterion_main!(benches);

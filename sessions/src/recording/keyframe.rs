@@ -1,0 +1,208 @@
+//! The state without its windows, to start from.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use super::wire::{Differential, Measured, Pages};
+use crate::limits::{
+    CALL_CHARACTERS, CANARY_VIOLATIONS, FLAGS_PER_SESSION, LARGEST_BATCH, SESSIONS,
+};
+use crate::{
+    Event, EventKind, Graph, Hazard, Hello, Log, Metric, PageRef, Session, SessionId, State,
+    ToggleName, ToggleValue, Totals,
+};
+
+/// Beyond any honest count, and small enough that counting on from it cannot overflow.
+const COUNT_LIMIT: u64 = 1 << 48;
+
+/// The message of a keyframe.
+#[derive(Serialize, Deserialize)]
+pub(super) struct KeyframeMessage<'a> {
+    /// The step after which it holds.
+    pub(super) step: u64,
+    pub(super) keyframe: Keyframe<'a>,
+}
+
+/// What only the message's step is needed of.
+#[derive(Deserialize)]
+pub(super) struct KeyframeStep {
+    pub(super) step: u64,
+}
+
+/// A [`State`] without its steps and spans.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Keyframe<'a> {
+    /// The first step that the windows of steps and spans reach back to.
+    pub(super) window_from: u64,
+    hello: Cow<'a, Option<Hello>>,
+    toggles: Cow<'a, BTreeMap<ToggleName, ToggleValue>>,
+    graphs: Cow<'a, BTreeMap<u32, Graph>>,
+    sessions: Cow<'a, BTreeMap<SessionId, Session>>,
+    totals: Cow<'a, Totals>,
+    since_toggle: Cow<'a, Totals>,
+    toggle_step: u64,
+    divergences: Vec<Differential>,
+    hazards: Cow<'a, [Hazard]>,
+    /// Per pool, runs of pages last written in the same step: first page, number of pages, step.
+    last_written: Vec<Vec<(u32, u32, u64)>>,
+    violations: Cow<'a, VecDeque<(u64, PageRef)>>,
+    last_report: Option<Pages>,
+    log: Cow<'a, VecDeque<Log>>,
+    metrics: Vec<Measured>,
+    dropped: u64,
+    refused: u64,
+    sequence: u64,
+    time_ns: u64,
+}
+
+impl<'a> Keyframe<'a> {
+    pub(super) fn of(state: &'a State, window_from: u64) -> Self {
+        let metric = |(name, &value): (&String, &f64)| Measured::new(&Metric { name: name.as_str().into(), value });
+        Self {
+            window_from,
+            hello: Cow::Borrowed(&state.hello),
+            toggles: Cow::Borrowed(&state.toggles),
+            graphs: Cow::Borrowed(&state.graphs),
+            sessions: Cow::Borrowed(&state.sessions),
+            totals: Cow::Borrowed(&state.totals),
+            since_toggle: Cow::Borrowed(&state.since_toggle),
+            toggle_step: state.toggle_step,
+            divergences: state.divergences.iter().map(Differential::new).collect(),
+            hazards: Cow::Borrowed(&state.hazards),
+            last_written: state.canary.last_written.iter().map(|table| runs(table)).collect(),
+            violations: Cow::Borrowed(&state.canary.violations),
+            last_report: state.canary.last.as_ref().map(Pages::new),
+            log: Cow::Borrowed(&state.log),
+            metrics: state.metrics.iter().map(metric).collect(),
+            dropped: state.dropped,
+            refused: state.refused,
+            sequence: state.sequence,
+            time_ns: state.time_ns,
+        }
+    }
+
+    /// The state. Whatever the reducer bounds goes through it; the rest is bounded here.
+    pub(super) fn into_state(self) -> serde_json::Result<State> {
+        let mut state = State::default();
+        let mut fold = |kind| state.apply_owned(Event { sequence: 0, time_ns: 0, kind });
+        if let Some(hello) = self.hello.into_owned() {
+            fold(EventKind::Hello(Box::new(hello)));
+        }
+        self.graphs.into_owned().into_values().for_each(|graph| fold(EventKind::Graph(graph)));
+        self.hazards.into_owned().into_iter().for_each(|hazard| fold(EventKind::Hazard(hazard)));
+        self.log.into_owned().into_iter().for_each(|line| fold(EventKind::Log(line)));
+        for divergence in self.divergences {
+            fold(EventKind::Differential(divergence.divergence()?));
+        }
+        for metric in self.metrics {
+            fold(EventKind::Metric(metric.metric()?));
+        }
+
+        state.toggles = self.toggles.into_owned();
+        state.toggles.retain(|name, value| name.spec().accepts(*value));
+        state.toggle_step = self.toggle_step;
+        state.sessions = self.sessions.into_owned();
+        while state.sessions.len() > SESSIONS {
+            state.sessions.pop_last();
+        }
+        state.sessions.values_mut().for_each(bound);
+        for (table, runs) in state.canary.last_written.iter_mut().zip(self.last_written) {
+            for (first, count, step) in runs {
+                let end = first.saturating_add(count).min(table.len() as u32) as usize;
+                table[end.min(first as usize)..end].fill(Some(step));
+            }
+        }
+        state.canary.violations = self.violations.into_owned();
+        state.canary.violations.truncate(CANARY_VIOLATIONS);
+        state.canary.last = self.last_report.map(Pages::report).transpose()?;
+        state.totals = plausible(self.totals)?;
+        state.since_toggle = plausible(self.since_toggle)?;
+        state.dropped = self.dropped;
+        state.refused = self.refused.min(COUNT_LIMIT);
+        state.sequence = self.sequence;
+        state.time_ns = self.time_ns;
+        Ok(state)
+    }
+}
+
+fn runs(table: &[Option<u64>]) -> Vec<(u32, u32, u64)> {
+    let mut first = 0;
+    let mut runs = Vec::new();
+    for run in table.chunk_by(|one, next| one == next) {
+        if let Some(&Some(step)) = run.first() {
+            runs.push((first, run.len() as u32, step));
+        }
+        first += run.len() as u32;
+    }
+    runs
+}
+
+fn bound(session: &mut Session) {
+    session.call.clip(CALL_CHARACTERS);
+    session.flags.truncate(FLAGS_PER_SESSION);
+    for flag in &mut session.flags {
+        flag.expected.clip(CALL_CHARACTERS);
+        flag.found.clip(CALL_CHARACTERS);
+    }
+}
+
+/// The totals, unless they would make the reducer overflow or grow without bound.
+fn plausible(totals: Cow<'_, Totals>) -> serde_json::Result<Totals> {
+    if is_plausible(&totals) {
+        Ok(totals.into_owned())
+    } else {
+        Err(serde::de::Error::custom("the totals of a keyframe are absurd"))
+    }
+}
+
+fn is_plausible(totals: &Totals) -> bool {
+    // Every field by name, so that a new one cannot be forgotten here.
+    let Totals {
+        steps,
+        tokens,
+        sessions,
+        finished,
+        corrupted,
+        corrupted_before,
+        carried_over,
+        clusters,
+        diverged_sessions,
+        hit_steps,
+        rows_per_hit_step,
+        slots_hit,
+        slots_seen: _,
+        diverged_rows,
+        witnesses,
+        witness_steps,
+        diverged_without_witness,
+        flags,
+        calls,
+        canary_hits,
+        pages_checked,
+    } = totals;
+    let counts = [
+        steps,
+        tokens,
+        sessions,
+        finished,
+        corrupted,
+        corrupted_before,
+        carried_over,
+        diverged_sessions,
+        hit_steps,
+        diverged_rows,
+        witnesses,
+        witness_steps,
+        diverged_without_witness,
+        calls,
+        canary_hits,
+        pages_checked,
+    ];
+    let mut counts = counts.into_iter().chain(rows_per_hit_step.values()).chain(flags.values());
+    let bounded = rows_per_hit_step.len() <= LARGEST_BATCH + 1
+        && slots_hit.len() <= LARGEST_BATCH
+        && slots_hit.iter().all(|&slot| (slot as usize) < LARGEST_BATCH);
+    bounded && clusters.counts_up_to(COUNT_LIMIT) && counts.all(|&count| count <= COUNT_LIMIT)
+}

@@ -1,0 +1,234 @@
+//! Reads a recording from any step on.
+
+use std::collections::VecDeque;
+use std::ops::{Range, RangeInclusive};
+use std::path::Path;
+
+use super::container::{Channels, Container};
+use super::channel::Channel;
+use super::index::{Anomaly, Index};
+use super::keyframe::{KeyframeMessage, KeyframeStep};
+use super::scan::{read_index, read_manifest, scan};
+use super::wire::read_events;
+use super::{Manifest, RecordingError};
+use crate::{Event, PageRef, State};
+
+/// A recording open for reading. Only its index is held in memory.
+pub struct Recording {
+    container: Container,
+    channels: Channels,
+    manifest: Manifest,
+    index: Index,
+}
+
+/// What could be read of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// Whether it was cut off or damaged, and had to be read up to there to find out what is left.
+    pub truncated: bool,
+    /// Events that are left.
+    pub events: u64,
+    /// Decode steps that are left.
+    pub steps: u64,
+    /// Bytes at the end of the file that nothing could be made of.
+    pub lost_tail_bytes: u64,
+}
+
+/// Events that were written together, in their order.
+pub(super) struct Batch {
+    pub(super) step: u64,
+    pub(super) events: Vec<Event>,
+}
+
+impl Recording {
+    /// Opens a recording: by its index if it was finished, otherwise by reading all that is left of it.
+    pub fn open(path: &Path) -> Result<(Self, Recovery), RecordingError> {
+        let container = Container::open(path)?;
+        let (manifest, start) = read_manifest(&container)?;
+        let mut channels = Channels::default();
+        let (index, recovery) = match read_index(&container) {
+            Ok(Some(index)) => {
+                let recovery = Recovery { truncated: false, events: index.events, steps: index.steps, lost_tail_bytes: 0 };
+                (index, recovery)
+            }
+            _ => scan(&container, start, &mut channels)?,
+        };
+        Ok((Self { container, channels, manifest, index }, recovery))
+    }
+
+    /// What the recording says about itself.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The first step that an event belongs to.
+    pub fn first_step(&self) -> u64 {
+        self.index.chunks.first().map_or(0, |chunk| chunk.first_step)
+    }
+
+    /// The last step that an event belongs to.
+    pub fn last_step(&self) -> u64 {
+        self.index.chunks.last().map_or(0, |chunk| chunk.last_step)
+    }
+
+    /// Steps in which something was wrong, in order.
+    pub fn anomalies(&self) -> &[Anomaly] {
+        &self.index.anomalies
+    }
+
+    /// The first step after which a client would see wrong text.
+    pub fn first_corruption(&self) -> Option<u64> {
+        self.index.anomalies.iter().find(|anomaly| anomaly.flags > 0).map(|anomaly| anomaly.step)
+    }
+
+    /// The events of these steps, in order, read as they are asked for.
+    pub fn events_in(&self, steps: RangeInclusive<u64>) -> Events<'_> {
+        let chunks = self.index.chunks_of(&steps);
+        Events { recording: self, steps, chunks, waiting: VecDeque::new() }
+    }
+
+    /// What all events up to the end of a step fold to. Beyond the last step that is the end of the recording.
+    pub fn state_at(&self, step: u64) -> Result<State, RecordingError> {
+        let Some(held) = self.index.keyframe_before(step) else {
+            let mut state = State::default();
+            self.fold(&mut state, 0..=step, |_| true)?;
+            return Ok(state);
+        };
+        let (mut state, window_from) = self.keyframe(held)?;
+        // A keyframe lacks the windows of steps and spans; no other event bears on these.
+        let mut windows = State::default();
+        let bears = |channel| matches!(channel, Channel::Hello | Channel::Steps | Channel::Spans);
+        self.fold(&mut windows, window_from..=held.0, bears)?;
+        state.steps = windows.steps;
+        state.spans = windows.spans;
+        if held.0 < step {
+            self.fold(&mut state, held.0 + 1..=step, |_| true)?;
+        }
+        Ok(state)
+    }
+
+    /// The last step before `step` in which a page changed, declared or not.
+    pub fn last_write_of(&self, page: PageRef, step: u64) -> Result<Option<u64>, RecordingError> {
+        let Some(last) = step.checked_sub(1) else { return Ok(None) };
+        let (mut state, from) = match self.index.keyframe_before(last) {
+            Some(held) => (self.keyframe(held)?.0, held.0.saturating_add(1)),
+            None => (State::default(), 0),
+        };
+        if from <= last {
+            self.fold(&mut state, from..=last, |channel| matches!(channel, Channel::Hello | Channel::Canary))?;
+        }
+        let table = state.canary.last_written.get(usize::from(page.pool));
+        Ok(table.and_then(|table| table.get(page.page as usize).copied()).flatten())
+    }
+
+    /// The last step that had begun at `time_ns` of the target's clock, as far as chunks tell.
+    pub fn step_at_time(&self, time_ns: u64) -> Result<u64, RecordingError> {
+        let chunk = self.index.chunks.partition_point(|chunk| chunk.end_ns <= time_ns);
+        let mut step = chunk.checked_sub(1).map_or(self.first_step(), |before| self.index.chunks[before].last_step);
+        if chunk < self.index.chunks.len() {
+            for batch in self.batches(chunk, |_| true)? {
+                let begun = batch.events.first().is_some_and(|event| event.time_ns <= time_ns);
+                step = if begun { step.max(batch.step) } else { step };
+            }
+        }
+        Ok(step)
+    }
+
+    pub(super) fn chunks_of(&self, steps: &RangeInclusive<u64>) -> Range<usize> {
+        self.index.chunks_of(steps)
+    }
+
+    fn fold(
+        &self,
+        state: &mut State,
+        steps: RangeInclusive<u64>,
+        wanted: impl Fn(Channel) -> bool,
+    ) -> Result<(), RecordingError> {
+        for chunk in self.index.chunks_of(&steps) {
+            for batch in self.batches(chunk, &wanted)? {
+                if steps.contains(&batch.step) {
+                    batch.events.into_iter().for_each(|event| state.apply_owned(event));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The batches of a chunk, with the events of the wanted channels.
+    pub(super) fn batches(&self, chunk: usize, wanted: impl Fn(Channel) -> bool) -> Result<Vec<Batch>, RecordingError> {
+        let chunk = self.index.chunks[chunk];
+        let frame = self.container.frame(chunk.offset)?;
+        let records = self.container.unpack(frame)?;
+        let mut batches: Vec<Batch> = Vec::new();
+        let mut number = None;
+        self.container.messages(frame, &records, &self.channels, |message| {
+            if message.channel == Channel::Keyframes || !wanted(message.channel) {
+                return Ok(());
+            }
+            let (step, events) = read_events(message.channel, message.json)
+                .map_err(|error| self.container.damaged(frame.offset, "an event", error))?;
+            match batches.last_mut() {
+                Some(batch) if number == Some(message.batch) => batch.events.extend(events),
+                last => {
+                    let before = last.map_or(chunk.first_step, |batch| batch.step);
+                    batches.push(Batch { step: step.clamp(before, chunk.last_step.max(before)), events });
+                }
+            }
+            number = Some(message.batch);
+            Ok(())
+        })?;
+        batches.iter_mut().for_each(|batch| batch.events.sort_by_key(|event| event.sequence));
+        Ok(batches)
+    }
+
+    /// The state that a keyframe holds, and the step where its windows begin.
+    fn keyframe(&self, (step, chunk): (u64, usize)) -> Result<(State, u64), RecordingError> {
+        let frame = self.container.frame(self.index.chunks[chunk].offset)?;
+        let records = self.container.unpack(frame)?;
+        let bad = |error: serde_json::Error| self.container.damaged(frame.offset, "a keyframe", error);
+        let mut found = None;
+        self.container.messages(frame, &records, &self.channels, |message| {
+            if message.channel == Channel::Keyframes {
+                let held: KeyframeStep = serde_json::from_slice(message.json).map_err(bad)?;
+                if held.step == step {
+                    let message: KeyframeMessage<'_> = serde_json::from_slice(message.json).map_err(bad)?;
+                    let window_from = message.keyframe.window_from.min(step);
+                    found = Some((message.keyframe.into_state().map_err(bad)?, window_from));
+                }
+            }
+            Ok(())
+        })?;
+        found.ok_or_else(|| self.container.damaged(frame.offset, "a keyframe", format_args!("none of step {step}")))
+    }
+}
+
+/// Events of a recording, in order; ends after an error.
+pub struct Events<'a> {
+    recording: &'a Recording,
+    steps: RangeInclusive<u64>,
+    chunks: Range<usize>,
+    waiting: VecDeque<Event>,
+}
+
+impl Iterator for Events<'_> {
+    type Item = Result<Event, RecordingError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(event) = self.waiting.pop_front() {
+                return Some(Ok(event));
+            }
+            let chunk = self.chunks.next()?;
+            match self.recording.batches(chunk, |_| true) {
+                Ok(batches) => {
+                    let inside = batches.into_iter().filter(|batch| self.steps.contains(&batch.step));
+                    self.waiting.extend(inside.flat_map(|batch| batch.events));
+                }
+                Err(error) => {
+                    self.chunks = 0..0;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Recordings of every format version that was ever written, which must stay readable.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::synthetic::{Shape, events};
+use super::{folded, open, written_out};
+use crate::Event;
+use crate::recording::{Manifest, RecordingWriter};
+
+fn fixture(version: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("recordings/version-{version}.mcap"))
+}
+
+/// Writes `recordings/version-1.mcap`. Never again, unless version 1 changes before its first release.
+#[test]
+#[ignore = "writes the fixture"]
+fn write_version_1() {
+    let manifest = Manifest {
+        command_line: "coalmine run --seed 7 --record version-1.mcap".into(),
+        target: "synthetic".into(),
+        device: "virtual GPU".into(),
+        seed: 7,
+        instruction_set: "x86-64-v4".into(),
+        created: "2026-11-29T00:00:00Z".into(),
+        coalmine: "0.1.0".into(),
+        ..Manifest::default()
+    };
+    let path = fixture(1);
+    let _ = std::fs::remove_file(&path);
+    let mut writer = RecordingWriter::create(&path, manifest).unwrap();
+    let mut now = Instant::now();
+    for event in events(&Shape { steps: 300, nodes: 4, sessions: 4, ..Shape::default() }) {
+        writer.record(&event, now).unwrap();
+        now += Duration::from_millis(1);
+    }
+    writer.finish().unwrap();
+}
+
+#[test]
+fn version_1_is_read() {
+    let recording = open(&fixture(1));
+    let manifest = recording.manifest();
+    assert_eq!((manifest.seed, manifest.coalmine.as_str()), (7, "0.1.0"));
+    assert_eq!(manifest.command_line.as_str(), "coalmine run --seed 7 --record version-1.mcap");
+    assert_eq!((recording.first_step(), recording.last_step()), (0, 299));
+    let events: Vec<Event> = recording.events_in(0..=u64::MAX).map(Result::unwrap).collect();
+    let state = recording.state_at(299).unwrap();
+    // Step 299 is read by way of the keyframe after step 255.
+    assert!(written_out(&state) == written_out(&folded(&events, 299)));
+    let facts = (events.len(), state.totals.tokens, state.totals.diverged_rows, state.totals.canary_hits);
+    let anomalies = (recording.anomalies().len(), recording.first_corruption());
+    assert_eq!((facts, anomalies), ((0, 0, 0, 0), (0, None)));
+    assert_eq!(state.hello.unwrap().lanes[2].as_str(), "indexer");
+    assert_eq!(state.spans.back().unwrap().spans[3].start_ns, 0);
+}

@@ -1,0 +1,342 @@
+//! Writes a recording while its events happen.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use mcap::records::{MessageHeader, Metadata};
+use mcap::{Attachment, McapError, WriteOptions};
+
+use super::batch::OpenBatch;
+use super::channel::Channel;
+use super::container::RECORD_LIMIT;
+use super::index::{Chunk, INDEX, Index};
+use super::keyframe::{Keyframe, KeyframeMessage};
+use super::manifest::MANIFEST;
+use super::redaction::Redactor;
+use super::{Manifest, RecordingError, Redaction};
+use crate::limits::WINDOW_STEPS;
+use crate::{Event, EventKind, State};
+
+/// Steps between keyframes.
+pub const KEYFRAME_STEPS: u64 = 256;
+/// What is this old is written out with the next event or tick.
+pub const FLUSH_AFTER: Duration = Duration::from_millis(500);
+/// What is this large, before compression, is written out.
+pub const FLUSH_BYTES: usize = 256 << 10;
+
+/// Writes events to a file.
+///
+/// Nothing here waits or runs on its own: pass every event to [`RecordingWriter::record`], and call
+/// [`RecordingWriter::tick`] when no events come. What was written out survives the process being killed.
+///
+/// ```
+/// use coalmine_sessions::recording::{Manifest, Recording, RecordingWriter};
+/// use coalmine_sessions::{Event, EventKind, Step};
+///
+/// # let directory = std::env::temp_dir().join(format!("coalmine-writer-{}", std::process::id()));
+/// # std::fs::create_dir_all(&directory)?;
+/// let path = directory.join("incident.mcap");
+/// let mut writer = RecordingWriter::create(&path, Manifest { seed: 7, ..Manifest::default() })?;
+/// for step in 0..3 {
+///     let kind = EventKind::Step(Step { step, rows: 80, ..Step::default() });
+///     writer.record(&Event { sequence: step, time_ns: step * 1_000, kind }, std::time::Instant::now())?;
+/// }
+/// writer.finish()?;
+///
+/// let (recording, recovery) = Recording::open(&path)?;
+/// assert!(!recovery.truncated);
+/// assert_eq!(recording.state_at(1)?.totals.tokens, 160);
+/// # std::fs::remove_dir_all(&directory)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct RecordingWriter {
+    path: PathBuf,
+    file: mcap::Writer<Counted<BufWriter<File>>>,
+    /// Bytes given to the file so far.
+    written: Arc<AtomicU64>,
+    redactor: Option<Redactor>,
+    /// What the events, redacted, fold to; without spans, which no keyframe holds.
+    state: State,
+    /// Steps of the batches of spans that the window holds, oldest first.
+    span_steps: VecDeque<u64>,
+    batch: OpenBatch,
+    batches: u32,
+    /// The chunk that is being filled, once it holds a message.
+    chunk: Option<Chunk>,
+    chunk_bytes: usize,
+    end_ns: u64,
+    index: Index,
+    /// When the oldest event arrived that is not written out.
+    waiting_since: Option<Instant>,
+    finished: bool,
+}
+
+/// What a recording holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// Events.
+    pub events: u64,
+    /// Decode steps.
+    pub steps: u64,
+    /// Size of the file.
+    pub bytes: u64,
+}
+
+impl RecordingWriter {
+    /// Begins a recording. The file must not exist; only its owner may read it.
+    pub fn create(path: &Path, manifest: Manifest) -> Result<Self, RecordingError> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(path).map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => RecordingError::Exists { path: path.to_owned() },
+            _ => RecordingError::Io { path: path.to_owned(), action: "create", source },
+        })?;
+        let written = Arc::default();
+        let file = Counted { file: BufWriter::new(file), written: Arc::clone(&written) };
+        let start = || {
+            // A chunk is put together in memory and written at once, so that a kill cuts at most one.
+            let options = WriteOptions::new()
+                .profile("coalmine")
+                .library(concat!("coalmine/", env!("CARGO_PKG_VERSION")))
+                .chunk_size(None)
+                .disable_seeking(true)
+                .compression_threads(0);
+            let mut file = options.create(file)?;
+            file.write_metadata(&Metadata { name: MANIFEST.to_owned(), metadata: manifest.to_metadata() })?;
+            file.flush()?;
+            for channel in Channel::ALL {
+                let id = channel.id();
+                let schema = channel.schema();
+                file.add_schema_with_id(id, &channel.schema_name(), "jsonschema", schema.as_bytes())?;
+                file.add_channel_with_id(id, id, channel.topic(), "json", &Default::default())?;
+            }
+            Ok(file)
+        };
+        Ok(Self {
+            file: start().map_err(|error| refused(path, error))?,
+            path: path.to_owned(),
+            written,
+            redactor: (manifest.redaction == Redaction::Hashes).then(Redactor::new),
+            state: State::default(),
+            span_steps: VecDeque::new(),
+            batch: OpenBatch::default(),
+            batches: 0,
+            chunk: None,
+            chunk_bytes: 0,
+            end_ns: 0,
+            index: Index::default(),
+            waiting_since: None,
+            finished: false,
+        })
+    }
+
+    /// Adds an event, at `now` of wall time.
+    pub fn record(&mut self, event: &Event, now: Instant) -> Result<(), RecordingError> {
+        let redactor = self.redactor.take();
+        let redacted = redactor.as_ref().map(|redactor| redactor.redact(event));
+        let added = self.add(redacted.as_deref().unwrap_or(event));
+        self.redactor = redactor;
+        added?;
+        self.waiting_since.get_or_insert(now);
+        self.tick(now)
+    }
+
+    /// Writes out what has waited for [`FLUSH_AFTER`].
+    pub fn tick(&mut self, now: Instant) -> Result<(), RecordingError> {
+        match self.waiting_since {
+            Some(since) if now.saturating_duration_since(since) >= FLUSH_AFTER => self.flush(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes out everything and the index.
+    pub fn finish(mut self) -> Result<Recorded, RecordingError> {
+        self.close()?;
+        Ok(self.recorded())
+    }
+
+    /// Events and decode steps so far, and the bytes written out.
+    pub fn recorded(&self) -> Recorded {
+        let Index { events, steps, .. } = self.index;
+        Recorded { events, steps, bytes: self.written.load(Ordering::Relaxed) }
+    }
+
+    fn add(&mut self, event: &Event) -> Result<(), RecordingError> {
+        let step = named_step(&event.kind).map_or(self.batch.step, |step| step.max(self.batch.step));
+        if step > self.batch.step {
+            let before = self.batch.step;
+            self.close_batch()?;
+            if before / KEYFRAME_STEPS != step / KEYFRAME_STEPS {
+                self.write_keyframe(before)?;
+            }
+            self.batch.step = step;
+            if self.chunk_bytes >= FLUSH_BYTES {
+                self.flush()?;
+            }
+        } else if !self.batch.takes(event.sequence) {
+            self.close_batch()?;
+        }
+        self.batch.push(event).map_err(|error| refused(&self.path, McapError::Io(error.into())))?;
+        self.index.events += 1;
+        self.index.note(step, &event.kind);
+        if let EventKind::Spans(_) = event.kind {
+            if self.span_steps.len() == WINDOW_STEPS {
+                self.span_steps.pop_front();
+            }
+            self.span_steps.push_back(step);
+        } else {
+            self.state.apply(event);
+        }
+        if self.batch.bytes() >= FLUSH_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn close_batch(&mut self) -> Result<(), RecordingError> {
+        let step = self.batch.step;
+        let number = self.batches;
+        let mut batch = std::mem::take(&mut self.batch);
+        let drained = batch.drain(|channel, time_ns, json| self.write_message(channel, number, step, time_ns, json));
+        self.batch = batch;
+        self.batches = self.batches.wrapping_add(1);
+        drained
+    }
+
+    fn write_keyframe(&mut self, step: u64) -> Result<(), RecordingError> {
+        let steps = self.state.steps.front().map(|step| step.step);
+        let window_from = steps.into_iter().chain(self.span_steps.front().copied()).min().unwrap_or(step);
+        let message = KeyframeMessage { step, keyframe: Keyframe::of(&self.state, window_from) };
+        let json = serde_json::to_vec(&message).map_err(|error| refused(&self.path, McapError::Io(error.into())))?;
+        // A state this large is read from an earlier keyframe.
+        if json.len() + FLUSH_BYTES > RECORD_LIMIT {
+            return Ok(());
+        }
+        let number = self.batches;
+        self.batches = self.batches.wrapping_add(1);
+        self.write_message(Channel::Keyframes, number, step, self.state.time_ns, &json)?;
+        self.index.keyframes.push((step, self.index.chunks.len()));
+        Ok(())
+    }
+
+    fn write_message(&mut self, channel: Channel, batch: u32, step: u64, time_ns: u64, json: &[u8]) -> Result<(), RecordingError> {
+        let limit = RECORD_LIMIT / 2;
+        if json.len() > limit && channel != Channel::Keyframes {
+            return Err(RecordingError::TooLarge { path: self.path.clone(), bytes: json.len(), limit });
+        }
+        if self.chunk_bytes + json.len() > limit {
+            self.close_chunk()?;
+        }
+        let header = MessageHeader { channel_id: channel.id(), sequence: batch, log_time: time_ns, publish_time: time_ns };
+        self.file.write_to_known_channel(&header, json).map_err(|error| refused(&self.path, error))?;
+        self.chunk_bytes += json.len();
+        self.end_ns = self.end_ns.max(time_ns);
+        // Its offset is known when it is written out.
+        let chunk = self.chunk.get_or_insert(Chunk { offset: 0, first_step: step, last_step: step, end_ns: 0 });
+        chunk.last_step = step;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), RecordingError> {
+        self.close_batch()?;
+        self.close_chunk()?;
+        self.waiting_since = None;
+        Ok(())
+    }
+
+    /// Compresses the chunk and hands it to the operating system.
+    fn close_chunk(&mut self) -> Result<(), RecordingError> {
+        let offset = self.written.load(Ordering::Relaxed);
+        self.file.flush().map_err(|error| refused(&self.path, error))?;
+        self.chunk_bytes = 0;
+        self.index.chunks.extend(self.chunk.take().map(|chunk| Chunk { offset, end_ns: self.end_ns, ..chunk }));
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), RecordingError> {
+        if std::mem::replace(&mut self.finished, true) {
+            return Ok(());
+        }
+        self.flush()?;
+        self.index.end = self.written.load(Ordering::Relaxed);
+        let index = serde_json::to_vec(&self.index).map_err(|error| refused(&self.path, McapError::Io(error.into())))?;
+        let attachment = Attachment {
+            log_time: self.end_ns,
+            create_time: 0,
+            name: INDEX.0.to_owned(),
+            media_type: INDEX.1.to_owned(),
+            data: index.into(),
+        };
+        let finish = |file: &mut mcap::Writer<_>| {
+            file.attach(&attachment)?;
+            file.finish().map(drop)
+        };
+        finish(&mut self.file).map_err(|error| refused(&self.path, error))
+    }
+}
+
+impl Drop for RecordingWriter {
+    /// Finishes the file as well as it can be finished.
+    fn drop(&mut self) {
+        let _ = self.close();
+    }
+}
+
+fn refused(path: &Path, error: McapError) -> RecordingError {
+    let source = match error {
+        McapError::Io(source) => source,
+        other => io::Error::other(other),
+    };
+    RecordingError::Io { path: path.to_owned(), action: "write", source }
+}
+
+/// The step that an event names as that in which it happened.
+fn named_step(kind: &EventKind) -> Option<u64> {
+    match kind {
+        EventKind::Toggle(change) => Some(change.step),
+        EventKind::Step(step) => Some(step.step),
+        EventKind::Spans(batch) => Some(batch.step),
+        EventKind::Canary(report) => Some(report.step),
+        EventKind::Session(change) => Some(change.step),
+        EventKind::Differential(divergence) => Some(divergence.step),
+        EventKind::Hello(_)
+        | EventKind::Graph(_)
+        | EventKind::Hazard(_)
+        | EventKind::Metric(_)
+        | EventKind::Log(_)
+        | EventKind::Ack(_)
+        | EventKind::Gap(_) => None,
+    }
+}
+
+/// Counts the bytes written.
+struct Counted<W> {
+    file: W,
+    written: Arc<AtomicU64>,
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.file.write(bytes)?;
+        self.written.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl<W: Write> Seek for Counted<W> {
+    /// Only asked where it is.
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match to {
+            SeekFrom::Current(0) => Ok(self.written.load(Ordering::Relaxed)),
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+}
