@@ -58,7 +58,7 @@ impl Sequences {
         let workers = std::thread::available_parallelism().map_or(1, |count| count.get().min(2));
         let compute = Compute { cpu: Cpu::detect(), workers };
         let vocabulary = model.config.vocab_size;
-        let runner = Runner::new(model, CostProfile::h200(), ServedShape::FLASH, 1, compute, shape, &[]);
+        let runner = Runner::new(model, CostProfile::h200(), ServedShape::FLASH, 1, compute, shape, &[], 0);
         let mut ownership = Ownership::new(shape.sizes);
         let holding = |_| {
             let mut holding = ownership.admit().unwrap();

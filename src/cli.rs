@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use coalmine_kernels::math::Cpu;
 use coalmine_kernels::virtual_gpu::CostProfile;
 use coalmine_kernels::Compute;
-use coalmine_sessions::{TOGGLES, ToggleAssignment, Toggles};
+use coalmine_sessions::{Sanitized, TOGGLES, ToggleAssignment, Toggles};
 
 use coalmine_panes::ThemeName;
 
@@ -24,6 +24,7 @@ use crate::{DEMO_MODEL, demo_checkpoint, macro_run};
 ///
 /// Without a command it opens the console on an embedded DeepSeek-V4 engine.
 #[derive(Debug, Parser)]
+#[command(name = "coalmine", bin_name = "coalmine")]
 #[command(version, max_term_width = 100, args_conflicts_with_subcommands = true)]
 struct Arguments {
     #[command(subcommand)]
@@ -35,7 +36,7 @@ struct Arguments {
 #[derive(Debug, Args)]
 struct ConsoleArguments {
     /// Decode steps a second, or `max`: sessions arrive until you quit, at a pace that you can follow.
-    #[arg(long, default_value = "12", value_parser = parse_pace)]
+    #[arg(long, default_value = "20", value_parser = parse_pace)]
     pace: Pace,
     /// Colours; by default what `NO_COLOR`, `TERM` and `COLORFGBG` suggest.
     #[arg(long, value_enum)]
@@ -61,6 +62,13 @@ fn parse_pace(text: &str) -> Result<Pace, String> {
     match text.parse::<f64>() {
         Ok(steps) if (0.01..=1e6).contains(&steps) => Ok(Pace(Some(steps))),
         _ => Err("expected a number of steps a second between 0.01 and 1000000, or `max`".to_owned()),
+    }
+}
+
+fn parse_margin(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(margin) if (0.0..=1e6).contains(&margin) => Ok(margin),
+        _ => Err("expected a number of microseconds between 0 and 1000000".to_owned()),
     }
 }
 
@@ -97,7 +105,7 @@ impl From<ThemeChoice> for ThemeName {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Runs agent sessions without a console and reports how many were corrupted.
-    Run(RunArguments),
+    Run(Box<RunArguments>),
     /// Lists every toggle: names, values, default, and when a change takes effect.
     Toggles,
     /// Looks at model directories.
@@ -140,7 +148,8 @@ struct HostArguments {
     /// Gives a toggle a value, for example `overlap=0`; see `coalmine toggles`.
     #[arg(long = "set", value_name = "NAME=VALUE")]
     assignments: Vec<String>,
-    /// A Hugging Face DeepSeek-V4 directory; without it the embedded demo model runs.
+    /// A Hugging Face DeepSeek-V4 directory; without it the embedded demo model runs. Whatever the model, its calls
+    /// are judged by the answers of the demo's agent task.
     #[arg(long, value_name = "DIRECTORY")]
     model: Option<PathBuf>,
     /// Threads that compute; by default one a core.
@@ -150,7 +159,7 @@ struct HostArguments {
     #[arg(long)]
     no_oracle: bool,
     /// Lead of W on the main lane, us: the published constant that decides between R's last read and W's first write.
-    #[arg(long, value_name = "US")]
+    #[arg(long, value_name = "US", value_parser = parse_margin)]
     margin_us: Option<f64>,
     /// Factor on the cost of every node whose name contains a text, for example `indexer top-k=1.05`.
     #[arg(long = "cost", value_name = "NODE=FACTOR", value_parser = parse_cost)]
@@ -162,7 +171,7 @@ struct RunArguments {
     /// Sessions in all; 80, or with a macro as many as it takes.
     #[arg(long)]
     sessions: Option<u64>,
-    /// Stops after so many decode steps, finished or not.
+    /// Stops after so many step boundaries, finished or not.
     #[arg(long)]
     steps: Option<u64>,
     #[command(flatten)]
@@ -193,7 +202,17 @@ struct MacroArguments {
 
 /// Parses the arguments and does what they say.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(answer) if !answer.use_stderr() => answer.exit(),
+        Err(wrong) => {
+            // The message quotes what was typed, which may hold anything.
+            for line in wrong.render().to_string().lines() {
+                let _ = writeln!(std::io::stderr(), "{}", Sanitized::new(line));
+            }
+            return ExitCode::from(2);
+        }
+    };
     let outcome = match arguments.command {
         None => open_console(&arguments.console),
         Some(Verb::Run(arguments)) => run_sessions(&arguments),
@@ -205,14 +224,22 @@ pub fn main() -> ExitCode {
         if error.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe) {
             return ExitCode::SUCCESS;
         }
-        let _ = writeln!(std::io::stderr(), "coalmine: {error:#}");
+        // Errors quote file names and what files say, and those may hold anything.
+        for line in format!("coalmine: {error:#}").lines() {
+            let _ = writeln!(std::io::stderr(), "{}", Sanitized::new(line));
+        }
         ExitCode::from(2)
     })
 }
 
-fn compute(workers: Option<NonZeroUsize>) -> Compute {
+/// Starts the threads that operators compute on.
+fn compute(workers: Option<NonZeroUsize>) -> anyhow::Result<Compute> {
     let workers = workers.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
-    Compute { cpu: Cpu::detect(), workers }
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(workers)
+        .build_global()
+        .with_context(|| format!("{workers} threads to compute on could not be started"))?;
+    Ok(Compute { cpu: Cpu::detect(), workers })
 }
 
 fn open_console(arguments: &ConsoleArguments) -> anyhow::Result<ExitCode> {
@@ -224,10 +251,10 @@ fn open_console(arguments: &ConsoleArguments) -> anyhow::Result<ExitCode> {
     if let Some(theme) = arguments.theme {
         look.theme = theme.into();
     }
-    // A directory is read before the screen is taken, so that what is wrong with it can be said plainly.
-    let opened = arguments.host.model.as_deref().map(Checkpoint::open).transpose()?;
-    let (events, commands) =
-        engine::spawn(move || opened.map_or_else(demo_checkpoint, Ok), options, arguments.pace.0)?;
+    // All is checked before the screen is taken, so that what is wrong can be said plainly.
+    let checkpoint = load(&arguments.host)?;
+    options.check(&checkpoint)?;
+    let (events, commands) = engine::spawn(checkpoint, options, arguments.pace.0)?;
     match console::run(TargetHandle { events, commands }, look) {
         Ok(exit) => Ok(ExitCode::from(exit.code())),
         Err(error) => {
@@ -267,7 +294,7 @@ fn engine_options(arguments: &HostArguments, sessions: Option<u64>) -> anyhow::R
         profile,
         served: ServedShape::FLASH,
         costs: arguments.costs.clone(),
-        compute: compute(arguments.workers),
+        compute: compute(arguments.workers)?,
     })
 }
 
@@ -302,6 +329,11 @@ fn play_macro(arguments: &RunArguments, file: &str) -> anyhow::Result<ExitCode> 
 fn run_sessions(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     if let Some(file) = &arguments.play.file {
         return play_macro(arguments, file);
+    }
+    let play = &arguments.play;
+    if play.report_junit.is_some() || play.report_json.is_some() || play.allow_mutations {
+        // The parser waives `requires` where the required option conflicts with another one given.
+        anyhow::bail!("`--report-junit`, `--report-json` and `--allow-mutations` need `--macro FILE`.");
     }
     let options = engine_options(&arguments.host, Some(arguments.sessions.unwrap_or(80)))?;
     let checkpoint = load(&arguments.host)?;
@@ -342,7 +374,15 @@ fn print_report(out: &mut impl Write, report: &RunReport) -> std::io::Result<()>
     )?;
     let flags: Vec<String> = summary.flags.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
     writeln!(out, "flags           {}", if flags.is_empty() { "none".to_owned() } else { flags.join(", ") })?;
-    writeln!(out, "diverged        {} sessions, {} of {} steps hit", summary.diverged_sessions, summary.hit_steps, summary.steps)?;
+    if report.oracle {
+        writeln!(
+            out,
+            "diverged        {} sessions, {} of {} steps hit",
+            summary.diverged_sessions, summary.hit_steps, summary.steps
+        )?;
+    } else {
+        writeln!(out, "diverged        not measured: the step oracle did not run")?;
+    }
     if let Some(median) = summary.median_rows_per_hit_step {
         writeln!(
             out,
@@ -350,11 +390,8 @@ fn print_report(out: &mut impl Write, report: &RunReport) -> std::io::Result<()>
             summary.slots_hit, summary.slots_seen
         )?;
     }
-    writeln!(
-        out,
-        "witnesses       {} in {} steps (the virtual GPU's own record; {} diverged steps without one)",
-        summary.witnesses, summary.witness_steps, summary.diverged_without_witness
-    )?;
+    write!(out, "witnesses       {} in {} steps", summary.witnesses, summary.witness_steps)?;
+    writeln!(out, " (the virtual GPU's own record; {} diverged steps without one)", summary.diverged_without_witness)?;
     writeln!(out, "canary          {} hits, {} pages checked", summary.canary_hits, summary.pages_checked)?;
     writeln!(
         out,
@@ -386,7 +423,7 @@ fn list_toggles() -> anyhow::Result<ExitCode> {
 }
 
 fn verify_model(directory: &std::path::Path, format: Format) -> anyhow::Result<ExitCode> {
-    let result = verify_directory(directory, compute(None))?;
+    let result = verify_directory(directory, compute(None)?)?;
     let mut out = std::io::stdout().lock();
     match format {
         Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(&result)?)?,
@@ -396,7 +433,7 @@ fn verify_model(directory: &std::path::Path, format: Format) -> anyhow::Result<E
 }
 
 fn print_verification(out: &mut impl Write, result: &Verification) -> std::io::Result<()> {
-    writeln!(out, "{}", result.model)?;
+    writeln!(out, "{}", Sanitized::new(&result.model))?;
     writeln!(out, "tokens agreeing      {} of {}", result.tokens_agreeing, result.tokens)?;
     writeln!(
         out,

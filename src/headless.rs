@@ -18,6 +18,8 @@ pub struct RunReport {
     /// The state at its end.
     #[serde(flatten)]
     pub summary: Summary,
+    /// Whether the step oracle ran; without it the figures about divergence say nothing.
+    pub oracle: bool,
     /// Tokens decoded for each second of wall time.
     pub tokens_per_second: f64,
     /// Wall time, s.
@@ -46,6 +48,7 @@ pub fn run(
 ) -> Result<(RunReport, State), EngineError> {
     let (sender, receiver) = event_queue(BACKLOG);
     let sessions = options.sessions.unwrap_or(0);
+    let oracle = options.oracle;
     let start = Instant::now();
     let mut engine = Engine::new(checkpoint, options, Arc::new(sender))?;
     let mut state = State::default();
@@ -69,6 +72,7 @@ pub fn run(
     let seconds = start.elapsed().as_secs_f64();
     let summary = state.summary();
     let report = RunReport {
+        oracle,
         tokens_per_second: summary.tokens as f64 / seconds.max(1e-9),
         device_seconds: engine.runner().gpu.clock_us() / 1e6,
         seconds,

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 #[path = "support/binary.rs"]
+#[expect(dead_code, reason = "its other half is for refusals of one line")]
 mod binary;
 
 use std::fs;

@@ -243,7 +243,7 @@ pub struct Flag {
     pub kind: FlagKind,
     /// Turn it was seen in, counted from 0.
     pub turn: u32,
-    /// Step at which the call ended.
+    /// Step whose token was the first wrong one.
     pub step: u64,
     /// What the text should have said.
     pub expected: Sanitized,

@@ -13,7 +13,7 @@ use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures_core::Stream;
 use rustix::{
     event::{PollFd, PollFlags, poll},
-    process::{Signal, getpid, getppid, getsid, kill_current_process_group, kill_process},
+    process::{Signal, getpgrp, getpid, getsid, kill_current_process_group, kill_process},
 };
 use tokio::{
     runtime,
@@ -84,7 +84,8 @@ async fn serve(
             number = signals.next() => match number {
                 // The one that `stop_job` sent to the whole job.
                 Signal::TSTP if std::mem::take(&mut own_stop) => {}
-                Signal::TSTP => stop_here(&mut screen, &mut app)?,
+                Signal::TSTP if has_shell() => stop_here(&mut screen, &mut app)?,
+                Signal::TSTP => app.warn(NO_SHELL.to_owned()),
                 Signal::CONT => {
                     // Stopped from outside: the shell may have changed the terminal's modes.
                     screen.enter()?;
@@ -120,10 +121,13 @@ async fn serve(
                 own_stop = true;
                 stop_job(&mut screen, &mut app)?;
             }
-            Some(Request::Suspend) => app.warn("There is no shell to suspend to.".to_owned()),
+            Some(Request::Suspend) => app.warn(NO_SHELL.to_owned()),
         }
     }
 }
+
+/// Why a suspension did not happen.
+const NO_SHELL: &str = "There is no shell to suspend to.";
 
 fn take_event(app: &mut App, event: TerminalEvent) {
     match event {
@@ -176,10 +180,12 @@ impl Signals {
     }
 }
 
-/// Whether there is a shell that could continue this process once it is stopped.
+/// Whether somebody could continue this process after a stop.
+///
+/// A shell with job control gives every job a process group of its own. In the group of the session's
+/// leader there is none: a stop there would last until a signal came from elsewhere.
 fn has_shell() -> bool {
-    let session = |pid| getsid(pid).ok();
-    session(None) != Some(getpid()) && session(getppid()) == session(None)
+    getsid(None).ok() != Some(getpgrp())
 }
 
 /// Stops the whole job, as the terminal does for Ctrl-Z when it is not in raw mode: `cargo run`

@@ -80,7 +80,8 @@ impl Drop for Screen {
 fn take(mouse: bool) -> io::Result<()> {
     TAKEN.store(true, Ordering::SeqCst);
     let taken = terminal::enable_raw_mode().and_then(|()| {
-        execute!(io::stdout(), terminal::EnterAlternateScreen, cursor::Hide)?;
+        // Pasted text comes as one event, and is no sequence of keys.
+        execute!(io::stdout(), terminal::EnterAlternateScreen, event::EnableBracketedPaste, cursor::Hide)?;
         if mouse {
             execute!(io::stdout(), event::EnableMouseCapture)?;
         }
@@ -98,7 +99,7 @@ fn hand_back() {
     let mut out = io::stdout();
     // The frame may have been cut off in the middle.
     let _ = execute!(out, EndSynchronizedUpdate, style::ResetColor);
-    let _ = execute!(out, event::DisableMouseCapture);
+    let _ = execute!(out, event::DisableMouseCapture, event::DisableBracketedPaste);
     let _ = execute!(out, terminal::LeaveAlternateScreen, cursor::Show);
     let _ = terminal::disable_raw_mode();
 }

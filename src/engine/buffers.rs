@@ -40,6 +40,8 @@ impl Buffers {
     /// Reserves buffers for passes of up to `rows` rows over `pools`.
     pub fn new(memory: &mut Memory, config: &ModelConfig, pools: &Pools, rows: usize) -> Self {
         let mut column = |columns| tensor(memory, rows, columns);
+        // A sequence never holds more than the context, whatever a config asks for.
+        let selected = config.index_topk.min(index_logits_columns(pools.sizes.context));
         let raw = RawMetadata {
             input_ids: column(1),
             req_pool_indices: column(1),
@@ -49,7 +51,7 @@ impl Buffers {
             full_to_swa: pools.full_to_swa,
         };
         let expanded = ExpandedMetadata {
-            swa_page_indices: column(config.sliding_window),
+            swa_page_indices: column(pools.shape.window),
             swa_out_cache_loc: column(1),
             page_table: column(pools.shape.pages),
             c4_out_loc: column(1),
@@ -57,7 +59,7 @@ impl Buffers {
             c4_lengths: column(1),
             c128_page_indices: column(pools.shape.ratio128_width),
             c4_state_rows: column(8),
-            c4_sparse_page_indices: column(config.index_topk),
+            c4_sparse_page_indices: column(selected),
         };
         let width = config.hyper_connections * config.hidden_size;
         Self {
@@ -68,7 +70,7 @@ impl Buffers {
             selections: config
                 .layers
                 .iter()
-                .map(|layer| (layer.attention == AttentionKind::Ratio4).then(|| column(config.index_topk)))
+                .map(|layer| (layer.attention == AttentionKind::Ratio4).then(|| column(selected)))
                 .collect(),
             index_logits: config
                 .layers

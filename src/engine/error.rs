@@ -41,6 +41,14 @@ pub enum EngineError {
         /// What would work.
         expected: String,
     },
+    /// The pools have no place left for a session that was let in.
+    #[error("The pools have no pages left for session {session}, which needs {tokens} tokens.")]
+    OutOfPages {
+        /// The session.
+        session: u64,
+        /// Tokens that it needs room for.
+        tokens: usize,
+    },
     /// A page arrived changed.
     #[error("Page {page} of the {family} pool of layer {layer} arrived on the decode side with another checksum than it was sent with.")]
     Transfer {
@@ -53,6 +61,9 @@ pub enum EngineError {
     },
 }
 
+/// More rounds than this change nothing and only keep a machine busy; upstream has 20.
+const MOST_SINKHORN_ITERATIONS: usize = 1_000;
+
 /// Checks that the operators can run a model of this shape.
 pub(super) fn check_supported(config: &ModelConfig) -> Result<(), EngineError> {
     if config.hyper_connections > MAX_STREAMS {
@@ -60,6 +71,13 @@ pub(super) fn check_supported(config: &ModelConfig) -> Result<(), EngineError> {
             field: "hc_mult",
             found: config.hyper_connections.to_string(),
             supported: format!("1 to {MAX_STREAMS} residual streams"),
+        });
+    }
+    if config.sinkhorn_iterations > MOST_SINKHORN_ITERATIONS {
+        return Err(EngineError::Unsupported {
+            field: "hc_sinkhorn_iters",
+            found: config.sinkhorn_iterations.to_string(),
+            supported: format!("at most {MOST_SINKHORN_ITERATIONS} iterations"),
         });
     }
     Ok(())

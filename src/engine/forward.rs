@@ -34,7 +34,7 @@ mod key {
     pub(super) const LOGITS: u8 = 14;
     pub(super) const SWA: u8 = 0;
     pub(super) const ENTRIES: u8 = 1;
-    pub(super) const INDEX_K: u8 = 2;
+    pub(super) const INDEX_K: u8 = super::super::served::INDEX_KEYS;
 }
 
 /// The two nodes of the incident in a ratio-4 layer.

@@ -6,10 +6,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use coalmine_sessions::{
-    Ack, Command, CommandKind, EventKind, EventReceiver, EventSender, Log, LogLevel, Metric, Sanitized, event_queue,
+    Command, CommandKind, EventKind, EventReceiver, EventSender, Log, LogLevel, Metric, Sanitized, event_queue,
 };
 
-use super::checkpoint::{Checkpoint, CheckpointError};
+use super::checkpoint::Checkpoint;
 use super::error::EngineError;
 use super::scheduler::{Engine, EngineOptions, Progress};
 
@@ -18,14 +18,14 @@ const BACKLOG: usize = coalmine_sessions::TELEMETRY_BACKLOG;
 /// How often the host's own numbers are told.
 const METRIC_INTERVAL: Duration = Duration::from_millis(1_000);
 
-/// Starts an engine on its own thread. `load` runs there too, so that the console can show itself at once.
+/// Starts an engine on its own thread, where it also packs the model and captures its graphs.
 ///
 /// The engine ends when the sender of commands is dropped, on [`CommandKind::Stop`], or when its sessions are done.
 ///
 /// # Errors
 /// When the operating system gives no thread.
 pub fn spawn(
-    load: impl FnOnce() -> Result<Checkpoint, CheckpointError> + Send + 'static,
+    checkpoint: Checkpoint,
     options: EngineOptions,
     pace: Option<f64>,
 ) -> std::io::Result<(EventReceiver, Sender<Command>)> {
@@ -33,9 +33,7 @@ pub fn spawn(
     let (sender, commands) = channel();
     thread::Builder::new().name("engine".to_owned()).spawn(move || {
         let events = Arc::new(events);
-        let outcome = load()
-            .map_err(EngineError::from)
-            .and_then(|checkpoint| Engine::new(&checkpoint, options, Arc::clone(&events)))
+        let outcome = Engine::new(&checkpoint, options, Arc::clone(&events))
             .and_then(|engine| Host { engine, events: &events, commands, pace, held: false, steps: 0 }.run());
         if let Err(error) = outcome {
             let text = Sanitized::new(&format!("The engine ended: {error}"));
@@ -107,6 +105,11 @@ impl Host<'_> {
     }
 
     fn take(&mut self, command: &Command) -> Turn {
+        if self.engine.answered(command.id) {
+            // Applying a command twice is applying it once: only its answer is said again.
+            self.engine.command(command);
+            return Turn::Wait;
+        }
         match command.kind {
             CommandKind::SetToggle(..) => {}
             CommandKind::Hold(held) => {
@@ -118,9 +121,7 @@ impl Host<'_> {
                 self.steps += 1;
             }
             CommandKind::Pace(pace) if pace.is_some_and(|steps| !(steps.is_finite() && steps > 0.0)) => {
-                let text = "The pace must be a positive number of steps a second.";
-                let outcome = Err(Sanitized::new(text));
-                self.events.send(EventKind::Ack(Ack { command: command.id, outcome }), 0);
+                self.engine.refuse(command.id, "The pace must be a positive number of steps a second.");
                 return Turn::Wait;
             }
             CommandKind::Pace(pace) => self.pace = pace,

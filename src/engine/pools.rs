@@ -208,7 +208,7 @@ impl Pools {
             *last = -1;
         }
         let shape = MetadataShape {
-            window: config.sliding_window,
+            window: config.sliding_window.min(sizes.context),
             ratio4_ring: RATIO4_RING,
             ratio128_ring: RATIO128_RING,
             pages: sizes.context.div_ceil(PAGE_TOKENS),

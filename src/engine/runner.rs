@@ -7,7 +7,7 @@ use coalmine_kernels::operators::{IndexFormat, KvFormat, Tensor};
 use coalmine_kernels::virtual_gpu::{
     Conditions, CostProfile, Foreign, Load, NodeTime, Prepared, VirtualGpu, Witness,
 };
-use coalmine_kernels::{ByteRange, Compute, Memory, PoolAllocator, Recorder};
+use coalmine_kernels::{ByteRange, Compute, Graph, Memory, PoolAllocator, Recorder};
 use coalmine_sessions::{IndexK, KvRows, Padding};
 
 use super::buffers::Buffers;
@@ -15,6 +15,7 @@ use super::forward::{Pass, RacePair};
 use super::model::Model;
 use super::pools::{Formats, Holding, PoolSizes, Pools};
 use super::served::ServedShape;
+use super::verify::largest_difference;
 use super::write_set::{Written, written_by_padding, written_by_row};
 
 /// Most tokens of one prefill pass; a longer prompt takes several.
@@ -154,6 +155,7 @@ pub struct Runner {
     eager: BTreeMap<usize, Captured>,
     oracles: BTreeMap<usize, Captured>,
     next_id: u32,
+    costs: Vec<CostFactor>,
     load: Load,
     saved: Vec<u8>,
     outcome: StepOutcome,
@@ -190,7 +192,7 @@ pub fn kv_format(value: KvRows) -> KvFormat {
 }
 
 impl Runner {
-    /// A runner with all graphs captured, largest bucket first.
+    /// A runner with all graphs captured, largest bucket first; node lists are numbered from `first_id`.
     pub fn new(
         model: Arc<Model>,
         profile: CostProfile,
@@ -199,6 +201,7 @@ impl Runner {
         compute: Compute,
         shape: RunnerShape,
         costs: &[CostFactor],
+        first_id: u32,
     ) -> Self {
         let mut gpu = VirtualGpu::new(profile, seed, compute);
         let config = &model.config;
@@ -229,7 +232,8 @@ impl Runner {
             graphs: BTreeMap::new(),
             eager: BTreeMap::new(),
             oracles: BTreeMap::new(),
-            next_id: 0,
+            next_id: first_id,
+            costs: costs.to_vec(),
             load: Load::default(),
             saved: Vec::new(),
             outcome: StepOutcome::default(),
@@ -237,7 +241,7 @@ impl Runner {
         for bucket in runner.buckets.clone().into_iter().rev() {
             for overlap in [true, false] {
                 if !overlap || bucket <= shape.overlap_rows {
-                    let captured = runner.capture(bucket, overlap, costs);
+                    let captured = runner.capture(bucket, overlap);
                     runner.graphs.insert((bucket, overlap), captured);
                 }
             }
@@ -255,7 +259,7 @@ impl Runner {
         Pass { model, pools, buffers, served, margin_us }
     }
 
-    fn capture(&mut self, bucket: usize, overlap: bool, costs: &[CostFactor]) -> Captured {
+    fn capture(&mut self, bucket: usize, overlap: bool) -> Captured {
         let label = format!("bucket {bucket}, overlap {}", if overlap { "on" } else { "off" });
         let margin_us = self.gpu.profile().incident_margin_us;
         let buffers = self.buffers.first(bucket);
@@ -263,11 +267,7 @@ impl Runner {
         let races =
             Self::pass(&self.model, &self.pools, &buffers, &self.served, margin_us).record(&mut recorder);
         let mut graph = recorder.finish();
-        for node in &mut graph.nodes {
-            for cost in costs.iter().filter(|cost| node.name.contains(&cost.node)) {
-                node.cost.scale(cost.factor);
-            }
-        }
+        scale_costs(&mut graph, &self.costs);
         let prepared = Prepared::new(graph);
         Captured { id: self.take_id(), prepared, races }
     }
@@ -281,7 +281,9 @@ impl Runner {
         };
         let mut recorder = Recorder::new(label, buffers.rows, true, &mut self.eager_pool, &mut self.gpu.memory);
         let races = Self::pass(&self.model, pools, buffers, &self.served, margin_us).record(&mut recorder);
-        (Prepared::on_one_lane(recorder.finish()), races)
+        let mut graph = recorder.finish();
+        scale_costs(&mut graph, &self.costs);
+        (Prepared::on_one_lane(graph), races)
     }
 
     fn take_id(&mut self) -> u32 {
@@ -302,6 +304,16 @@ impl Runner {
     /// The sizes and modes that this runner was built for.
     pub fn shape(&self) -> &RunnerShape {
         &self.shape
+    }
+
+    /// The identity that the next node list will get; a runner that replaces this one starts there.
+    pub fn next_id(&self) -> u32 {
+        self.next_id
+    }
+
+    /// The layers that have index keys.
+    pub fn index_layers(&self) -> impl Iterator<Item = u64> + '_ {
+        (0..).zip(&self.pools.layers).filter(|(_, pools)| pools.index.is_some()).map(|(layer, _)| layer)
     }
 
     /// The captured graphs and the eager lists made so far.
@@ -502,6 +514,14 @@ pub enum Moment {
     After,
 }
 
+fn scale_costs(graph: &mut Graph, costs: &[CostFactor]) {
+    for node in &mut graph.nodes {
+        for cost in costs.iter().filter(|cost| node.name.contains(&cost.node)) {
+            node.cost.scale(cost.factor);
+        }
+    }
+}
+
 fn set(memory: &mut Memory, column: Tensor, row: usize, value: i32) {
     memory.slice_mut::<i32>(column.range.part(row * 4, 4))[0] = value;
 }
@@ -524,11 +544,8 @@ fn compare(
         }
         let layers = served.streams.len() - 1;
         let first_layer = (0..layers).find(|&layer| !equal(served.streams[layer + 1], oracle.streams[layer + 1], row));
-        let pairs = memory
-            .slice::<f32>(row_range(served.logits, row))
-            .iter()
-            .zip(memory.slice::<f32>(row_range(oracle.logits, row)));
-        let largest = pairs.map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
+        let logits = |buffers: &Buffers| memory.slice::<f32>(row_range(buffers.logits, row));
+        let largest = largest_difference(logits(served), logits(oracle));
         let token = |buffers: &Buffers| memory.slice::<i32>(buffers.tokens.range)[row];
         divergences.push(RowDivergence { row, first_layer, largest, flipped: token(served) != token(oracle) });
     }

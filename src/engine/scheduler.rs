@@ -19,15 +19,14 @@ use super::pools::{Formats, Holding, Ownership, PoolSizes, Pools, transfer};
 use super::runner::{
     CostFactor, Moment, PREFILL_ROWS, Row, Runner, RunnerShape, Side, StepModes, index_format, kv_format,
 };
-use super::served::ServedShape;
+use super::served::{ServedShape, index_pool_key};
 use super::write_set::Written;
-use crate::probe::LocationCanary;
+use crate::probe::{LocationCanary, SWEEP_STEPS};
 
-/// Cache keys of what is no node's: a canary's clone, arriving pages, the next batch's tables.
+/// Cache keys of what is no node's: a canary's clone and arriving pages.
 const CLONE_KEY: u64 = 3 << 32;
 const TRANSFER_KEY: u64 = 4 << 32;
-const PREPARATION_KEY: u64 = 5 << 32;
-/// Served index-K bytes of a ratio-4 layer in the pool that the incident's canary cloned: 64 MiB over all layers.
+/// Served bytes of the index keys that the incident's canary cloned, over all layers.
 const CLONED_BYTES: f64 = 64.0 * 1_048_576.0;
 /// Device time that passes at a step boundary with nobody to decode, us.
 const IDLE_US: f64 = 1_000.0;
@@ -65,6 +64,27 @@ pub struct EngineOptions {
     pub compute: Compute,
 }
 
+impl EngineOptions {
+    /// Checks the options and that the model can run the agent task.
+    ///
+    /// # Errors
+    /// Names the option or config field, what was found and what is expected.
+    pub fn check(&self, checkpoint: &Checkpoint) -> Result<(), EngineError> {
+        check_supported(&checkpoint.config)?;
+        let largest = Vocabulary::demo().size() - 1;
+        if checkpoint.config.vocab_size <= largest {
+            return Err(EngineError::Vocabulary { vocabulary: checkpoint.config.vocab_size, largest });
+        }
+        for (option, value, most) in [("--concurrency", self.concurrency, 1024), ("--turns", self.turns as usize, 16)] {
+            if !(1..=most).contains(&value) {
+                let expected = format!("between 1 and {most}");
+                return Err(EngineError::Option { option, found: value.to_string(), expected });
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Whether there is more to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -85,8 +105,29 @@ struct Agent {
     tokens: Vec<u32>,
     /// Tokens of the present call; the last one is not in the pools yet.
     call: Vec<u32>,
+    /// Step whose token was the first that a client could see to be wrong in the present call.
+    first_wrong: Option<u64>,
     /// Step boundary at which its tool answers.
     ready: u64,
+}
+
+impl Agent {
+    /// Starts the call of the present turn with the token that the prefill chose.
+    fn begin_call(&mut self, token: u32, step: u64) {
+        self.call.clear();
+        self.first_wrong = None;
+        self.phase = SessionPhase::Decoding;
+        self.push(token, step);
+    }
+
+    /// Adds a token to the present call. Only one call is right, so the first other token makes it wrong.
+    fn push(&mut self, token: u32, step: u64) {
+        let expected = self.script.turns[self.turn as usize].expected.get(self.call.len());
+        if expected != Some(&token) {
+            self.first_wrong.get_or_insert(step);
+        }
+        self.call.push(token);
+    }
 }
 
 /// A change of toggles that waits for the running calls to end.
@@ -114,6 +155,8 @@ pub struct Engine {
     finished: u64,
     step: u64,
     tokens: u64,
+    /// Length of the last step, over which traffic beside the next one is spread; us.
+    last_step_us: f64,
     /// Served bytes that arrive beside the next step.
     arriving: f64,
     drain: Option<Drain>,
@@ -130,22 +173,20 @@ impl Engine {
         options: EngineOptions,
         events: Arc<EventSender>,
     ) -> Result<Self, EngineError> {
-        check_supported(&checkpoint.config)?;
-        let largest = Vocabulary::demo().size() - 1;
-        if checkpoint.config.vocab_size <= largest {
-            return Err(EngineError::Vocabulary { vocabulary: checkpoint.config.vocab_size, largest });
-        }
-        for (option, value, most) in
-            [("--concurrency", options.concurrency, 1024), ("--turns", options.turns as usize, 16)]
-        {
-            if !(1..=most).contains(&value) {
-                let expected = format!("between 1 and {most}");
-                return Err(EngineError::Option { option, found: value.to_string(), expected });
-            }
-        }
+        options.check(checkpoint)?;
         let context = context_for(options.turns);
         let model = Arc::new(Model::new(checkpoint, context));
-        let runner = build_runner(Arc::clone(&model), &options, options.toggles, context);
+        let runner = build_runner(Arc::clone(&model), &options, options.toggles, context, 0);
+        for cost in &options.costs {
+            let names = |name: &str| name.contains(&cost.node);
+            if !runner.captured().any(|list| list.prepared.graph().nodes.iter().any(|node| names(&node.name))) {
+                return Err(EngineError::Option {
+                    option: "--cost",
+                    found: cost.node.clone(),
+                    expected: "part of a node's name, for example `indexer top-k`".to_owned(),
+                });
+            }
+        }
         let sizes = runner.pools.sizes;
         let schedule = Schedule::new(options.seed);
         let first = options.sessions.unwrap_or(u64::MAX).min(options.concurrency as u64);
@@ -164,6 +205,7 @@ impl Engine {
             finished: 0,
             step: 0,
             tokens: 0,
+            last_step_us: 0.0,
             arriving: 0.0,
             drain: None,
             acknowledged: BTreeMap::new(),
@@ -177,7 +219,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Steps decoded or waited through so far.
+    /// Step boundaries passed so far, with or without anyone to decode.
     pub fn step_number(&self) -> u64 {
         self.step
     }
@@ -204,6 +246,10 @@ impl Engine {
             self.emit(EventKind::Ack(Ack { command: command.id, outcome }));
             return;
         }
+        if self.drain.as_ref().is_some_and(|drain| drain.command == command.id) {
+            // Its answer comes when the pools have drained.
+            return;
+        }
         let CommandKind::SetToggle(name, value) = command.kind else {
             return self.acknowledge(command.id, Ok(self.step));
         };
@@ -217,7 +263,6 @@ impl Engine {
                 self.emit(EventKind::Toggle(ToggleChange { name, value, step: self.step }));
                 self.acknowledge(command.id, Ok(self.step));
             }
-            TakesEffect::AfterDrain if toggles == self.toggles => self.acknowledge(command.id, Ok(self.step)),
             TakesEffect::AfterDrain => match &self.drain {
                 Some(drain) => {
                     let text = format!(
@@ -226,6 +271,7 @@ impl Engine {
                     );
                     self.acknowledge(command.id, Err(Sanitized::new(&text)));
                 }
+                None if toggles == self.toggles => self.acknowledge(command.id, Ok(self.step)),
                 None => self.drain = Some(Drain { command: command.id, name, value }),
             },
         }
@@ -249,6 +295,16 @@ impl Engine {
 
     fn emit(&self, kind: EventKind) {
         self.events.send(kind, (self.runner.gpu.clock_us() * 1e3) as u64);
+    }
+
+    /// Whether a command has been answered, so that it must not be carried out again.
+    pub fn answered(&self, command: CommandId) -> bool {
+        self.acknowledged.contains_key(&command)
+    }
+
+    /// Refuses a command, for good.
+    pub fn refuse(&mut self, command: CommandId, reason: &str) {
+        self.acknowledge(command, Err(Sanitized::new(reason)));
     }
 
     fn acknowledge(&mut self, command: CommandId, outcome: Result<u64, Sanitized>) {
@@ -362,11 +418,13 @@ impl Engine {
                 holding,
                 tokens: Vec::new(),
                 call: Vec::new(),
+                first_wrong: None,
                 ready: 0,
             };
             self.tell_session(&agent, None, Sanitized::default(), None);
             let prompt = agent.script.turns[0].prompt.clone();
             self.prefill_and_transfer(&mut agent, prompt)?;
+            self.tell_session(&agent, None, Sanitized::default(), None);
             self.agents.push(agent);
         }
         Ok(())
@@ -375,8 +433,9 @@ impl Engine {
     /// Computes a whole prompt on the prefill side and moves its pages over.
     fn prefill_and_transfer(&mut self, agent: &mut Agent, prompt: Vec<u32>) -> Result<(), EngineError> {
         let tokens = prompt.len() + MAX_CALL_TOKENS;
-        let fits = self.ownership.extend(&mut agent.holding, tokens);
-        debug_assert!(fits, "the pools hold all running sessions");
+        if !self.ownership.extend(&mut agent.holding, tokens) {
+            return Err(EngineError::OutOfPages { session: agent.id, tokens });
+        }
         // The prefill side holds one sequence at a time, so a row and its pages are free.
         let mut source = self.prefill_ownership.admit().expect("the prefill side is idle between sequences");
         self.prefill_ownership.extend(&mut source, prompt.len());
@@ -406,9 +465,7 @@ impl Engine {
         self.runner.prefill_pools.unmap(&mut self.runner.gpu.memory, &source);
         self.prefill_ownership.release(source);
         agent.tokens = prompt;
-        agent.call = vec![next];
-        agent.phase = SessionPhase::Decoding;
-        self.tell_session(agent, None, Sanitized::default(), None);
+        agent.begin_call(next, self.step);
         Ok(())
     }
 
@@ -427,15 +484,16 @@ impl Engine {
             let mut fresh: Vec<u32> = agent.call.last().copied().into_iter().collect();
             fresh.extend_from_slice(&agent.script.turns[agent.turn as usize].prompt);
             let from = agent.tokens.len();
-            let fits = self.ownership.extend(&mut agent.holding, from + fresh.len() + MAX_CALL_TOKENS);
-            debug_assert!(fits, "the pools hold all running sessions");
+            let tokens = from + fresh.len() + MAX_CALL_TOKENS;
+            if !self.ownership.extend(&mut agent.holding, tokens) {
+                return Err(EngineError::OutOfPages { session: agent.id, tokens });
+            }
             let next = self.runner.prefill(Side::Decode, &agent.holding, &fresh, from, PREFILL_ROWS, |_, _, _| ());
             for (buffer, page) in self.runner.pools.pages_of(&agent.holding) {
                 self.canary.declare(buffer, page);
             }
             agent.tokens.extend(fresh);
-            agent.call = vec![next];
-            agent.phase = SessionPhase::Decoding;
+            agent.begin_call(next, self.step);
             let agent = &self.agents[index];
             self.tell_session(agent, None, Sanitized::default(), None);
         }
@@ -461,31 +519,39 @@ impl Engine {
         let traffic = self.runner.gpu.profile().foreign;
         // Pages arrive over the network when they arrive, whatever the host waits for.
         if self.arriving > 0.0 {
-            let at = self.noise.uniform(self.step, 0, 0, Purpose::Arrival) * 400.0;
+            let at = self.noise.uniform(self.step, 0, 1, Purpose::Arrival) * self.last_step_us;
             let mut pages = Foreign::fill(Place::At(at), TRANSFER_KEY, self.arriving);
             pages.most_bytes_per_us = traffic.most_bytes_per_us;
             self.foreign.push(pages);
             self.arriving = 0.0;
         }
-        // The host prepares the next batch while this one runs; a synchronous canary makes it wait,
-        // and then the preparation runs between steps.
-        let bytes = self.noise.tail(self.step, 1, 0, Purpose::Arrival, traffic.chance, traffic.bytes);
-        if bytes > 0.0 {
-            let at = self.noise.uniform(self.step, 2, 0, Purpose::Arrival) * 400.0;
-            let place = if mode == CanaryMode::Clone { Place::After } else { Place::At(at) };
-            self.foreign.push(Foreign::copy(place, PREPARATION_KEY, PREPARATION_KEY + 1, bytes));
+        // The host prepares the next batch while this one runs. A synchronous canary makes the host
+        // wait for the step, and then the preparation runs between steps.
+        let first = self.foreign.len();
+        self.runner.gpu.foreign_traffic(self.step, self.last_step_us, &mut self.foreign);
+        if mode == CanaryMode::Clone {
+            self.foreign[first..].iter_mut().for_each(|work| work.place = Place::After);
+            self.runner.gpu.idle(self.runner.gpu.profile().host_sync_us);
         }
+        let layers: Vec<u64> = self.runner.index_layers().collect();
+        let share = CLONED_BYTES / layers.len().max(1) as f64;
         match mode {
             CanaryMode::Off => {}
+            // Each step hashes a rotating share of the pages, before and after.
             CanaryMode::Hash => {
-                let bytes = CLONED_BYTES / 64.0;
-                self.foreign.push(Foreign::scan(Place::Before, CLONE_KEY, bytes));
-                self.foreign.push(Foreign::scan(Place::After, CLONE_KEY, bytes));
+                for layer in layers {
+                    let key = index_pool_key(layer);
+                    self.foreign.push(Foreign::scan(Place::Before, key, share / SWEEP_STEPS as f64));
+                    self.foreign.push(Foreign::scan(Place::After, key, share / SWEEP_STEPS as f64));
+                }
             }
             CanaryMode::Clone => {
-                self.foreign.push(Foreign::copy(Place::Before, CLONE_KEY, CLONE_KEY + 1, CLONED_BYTES));
-                self.foreign.push(Foreign::scan(Place::After, CLONE_KEY, CLONED_BYTES));
-                self.foreign.push(Foreign::scan(Place::After, CLONE_KEY + 1, CLONED_BYTES));
+                for layer in layers {
+                    let (key, clone) = (index_pool_key(layer), CLONE_KEY + layer);
+                    self.foreign.push(Foreign::copy(Place::Before, key, clone, share));
+                    self.foreign.push(Foreign::scan(Place::After, key, share));
+                    self.foreign.push(Foreign::scan(Place::After, clone, share));
+                }
             }
         }
     }
@@ -518,6 +584,7 @@ impl Engine {
         let outcome = self.runner.decode(self.step, &rows, modes, &self.foreign, around);
         let tokens = outcome.tokens.clone();
         self.tokens += tokens.len() as u64;
+        self.last_step_us = outcome.duration_us;
         let start_ns = (outcome.start_us * 1e3) as u64;
         let divergences = outcome.divergences.clone();
         let mut witnessed: Vec<usize> = outcome.witnesses.iter().filter_map(|witness| witness.row).collect();
@@ -606,7 +673,7 @@ impl Engine {
         let step = self.step;
         let agent = &mut self.agents[index];
         agent.tokens.extend(agent.call.last());
-        agent.call.push(token);
+        agent.push(token, step);
         if token != END_OF_SENTENCE && agent.call.len() < MAX_CALL_TOKENS {
             let agent = &self.agents[index];
             // A panel that follows tokens needs no more than one line a few steps.
@@ -616,7 +683,8 @@ impl Engine {
             return;
         }
         let expected = &agent.script.turns[agent.turn as usize].expected;
-        let flag = judge(expected, &agent.call).map(|finding: Finding| finding.flag(agent.turn, step));
+        let seen = agent.first_wrong.unwrap_or(step);
+        let flag = judge(expected, &agent.call).map(|finding: Finding| finding.flag(agent.turn, seen));
         let text = Vocabulary::demo().text(&agent.call);
         agent.phase = if agent.turn + 1 == agent.script.turns.len() as u32 {
             SessionPhase::Finished
@@ -639,7 +707,8 @@ impl Engine {
         let model = Arc::clone(self.runner.model());
         let clock_us = self.runner.gpu.clock_us();
         let context = self.runner.pools.sizes.context;
-        self.runner = build_runner(model, &self.options, self.toggles, context);
+        let next_id = self.runner.next_id();
+        self.runner = build_runner(model, &self.options, self.toggles, context, next_id);
         self.runner.gpu.idle(clock_us);
         self.ownership = Ownership::new(self.runner.pools.sizes);
         self.prefill_ownership = Ownership::new(self.runner.prefill_pools.sizes);
@@ -649,11 +718,10 @@ impl Engine {
         for agent in &mut agents {
             // As many rows are free as there were sessions.
             agent.holding = self.ownership.admit().expect("a fresh pool holds all running sessions");
-            let (phase, call) = (agent.phase, std::mem::take(&mut agent.call));
+            let (phase, call, first_wrong) = (agent.phase, std::mem::take(&mut agent.call), agent.first_wrong);
             let tokens = std::mem::take(&mut agent.tokens);
             self.prefill_and_transfer(agent, tokens)?;
-            agent.phase = phase;
-            agent.call = call;
+            (agent.phase, agent.call, agent.first_wrong) = (phase, call, first_wrong);
             self.tell_session(agent, None, Sanitized::default(), None);
         }
         self.agents = agents;
@@ -677,7 +745,7 @@ fn context_for(turns: u32) -> usize {
     (13 + 5 * 48 + turns as usize * (55 + MAX_CALL_TOKENS)).next_multiple_of(CONTEXT)
 }
 
-fn build_runner(model: Arc<Model>, options: &EngineOptions, toggles: Toggles, context: usize) -> Runner {
+fn build_runner(model: Arc<Model>, options: &EngineOptions, toggles: Toggles, context: usize, first_id: u32) -> Runner {
     let shape = RunnerShape {
         rows: options.concurrency,
         sizes: PoolSizes::for_sessions(options.concurrency, context),
@@ -692,5 +760,6 @@ fn build_runner(model: Arc<Model>, options: &EngineOptions, toggles: Toggles, co
         options.compute,
         shape,
         &options.costs,
+        first_id,
     )
 }

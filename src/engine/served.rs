@@ -90,6 +90,14 @@ impl ServedShape {
     }
 }
 
+/// Cache key of the index keys of layer `layer`, counted from 0.
+pub(super) fn index_pool_key(layer: u64) -> u64 {
+    LayerCosts { shape: &ServedShape::FLASH, layer: layer + 1 }.key(Data::Pool(INDEX_KEYS))
+}
+
+/// Number of the index keys among a layer's pools.
+pub(super) const INDEX_KEYS: u8 = 2;
+
 /// Costs of one layer's nodes. Keys tell the cache which bytes are the same.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LayerCosts<'a> {

@@ -46,7 +46,7 @@ pub struct Verification {
     pub within_tolerance: bool,
 }
 
-/// Prefills the reference's prompt and decodes greedily, with f32 rows and f32 index keys.
+/// Prefills the reference's prompt and decodes its tokens one by one, comparing the greedy choice each time, with f32 rows and f32 index keys.
 pub fn verify(
     name: &str,
     checkpoint: &Checkpoint,
@@ -66,7 +66,7 @@ pub fn verify(
         overlap_rows: 128,
     };
     let profile = CostProfile::h200();
-    let mut runner = Runner::new(Arc::clone(&model), profile, ServedShape::FLASH, 0, compute, shape, &[]);
+    let mut runner = Runner::new(Arc::clone(&model), profile, ServedShape::FLASH, 0, compute, shape, &[], 0);
     let mut ownership = Ownership::new(shape.sizes);
     // A fresh pool for one sequence has a row and pages for it.
     let mut holding = ownership.admit().expect("a fresh pool has a request row");
@@ -174,7 +174,7 @@ fn selection_margin(scores: &[f32], chosen: usize) -> f32 {
 }
 
 /// The largest difference, infinite when a value is not a number.
-fn largest_difference(ours: &[f32], theirs: &[f32]) -> f32 {
+pub(super) fn largest_difference(ours: &[f32], theirs: &[f32]) -> f32 {
     ours.iter().zip(theirs).map(|(a, b)| (a - b).abs()).fold(0f32, |m, d| if d.is_nan() { f32::INFINITY } else { m.max(d) })
 }
 

@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use crate::engine::{Family, Pools, Written};
 
 /// Every page is hashed whole at least once in so many steps.
-pub(super) const SWEEP_STEPS: usize = 64;
+pub const SWEEP_STEPS: usize = 64;
 
 /// Bytes on either side of a declared write that are watched in every step.
 const NEIGHBOURHOOD: usize = 256;
@@ -17,8 +17,6 @@ const NEIGHBOURHOOD: usize = 256;
 pub struct CanarySight {
     /// Pages looked at.
     pub pages_checked: usize,
-    /// Bytes read for it, before and after together.
-    pub bytes: usize,
     /// Pages that changed undeclared: buffer and page.
     pub violations: Vec<(usize, usize)>,
 }
@@ -64,6 +62,10 @@ impl LocationCanary {
         self.before.clear();
         self.sampled.clear();
         self.sight = CanarySight::default();
+        if mode != CanaryMode::Hash {
+            // Nobody keeps account of writes meanwhile, so no hash of an earlier visit holds.
+            self.visited.fill(None);
+        }
         if mode == CanaryMode::Off {
             return;
         }
@@ -116,7 +118,6 @@ impl LocationCanary {
                     }
                     let range = pools.buffers[buffer].page_range(page);
                     self.visited[self.sampled[position]] = Some(xxh3_64(memory.bytes(range)));
-                    self.sight.bytes += 2 * range.length;
                 }
                 let after = self.neighbourhoods(memory, pools);
                 for ((buffer, page, now), (_, _, hash)) in after.iter().zip(&self.before[sampled..]) {
@@ -125,7 +126,6 @@ impl LocationCanary {
                     }
                 }
                 self.sight.pages_checked = self.before.len();
-                self.sight.bytes += self.written.len() * 4 * NEIGHBOURHOOD;
             }
         }
         self.sight.violations.sort_unstable();
@@ -213,7 +213,6 @@ impl LocationCanary {
                 }
             }
             self.sight.pages_checked += buffer.pages();
-            self.sight.bytes += 3 * buffer.range.length;
         }
         self.sight.violations.extend(violations);
     }

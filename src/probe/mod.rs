@@ -2,4 +2,4 @@
 
 mod location;
 
-pub use location::{CanarySight, LocationCanary};
+pub use location::{CanarySight, LocationCanary, SWEEP_STEPS};

@@ -136,9 +136,9 @@ impl Terminal {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            assert!(Instant::now() < end, "the program does not end");
             // The program's last words wake this up; its end itself cannot be waited for with a limit.
             let parser = self.seen.parser.lock().unwrap();
+            assert!(Instant::now() < end, "the program does not end:\n{}", parser.screen().contents());
             drop(self.seen.changed.wait_timeout(parser, Duration::from_millis(20)).unwrap());
         };
         let modes = format!("{:?}", self.master.get_termios());

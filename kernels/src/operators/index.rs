@@ -3,10 +3,7 @@
 use super::rows::{RowsMut, spread};
 use super::{ExpandedMetadata, IndexBuffer, Tensor};
 use crate::math::{index_scores, top_k};
-use crate::{Access, ByteRange, Compute, Memory, Mode, Operator, Part, Slicing, Views};
-
-/// A block of the top-k loads its whole row of scores before it selects.
-const TOP_K_CHUNKS: u16 = 1;
+use crate::{Access, ByteRange, Compute, Memory, Mode, Operator, Part, Views};
 
 /// Scores every visible entry of every row.
 #[derive(Debug)]
@@ -115,7 +112,6 @@ impl Operator for IndexLogits {
 pub struct IndexTopK {
     accesses: [Access; 5],
     logits: Tensor,
-    lengths: Tensor,
     page_table: Tensor,
     selected: Tensor,
     slots: usize,
@@ -124,18 +120,17 @@ pub struct IndexTopK {
 impl IndexTopK {
     /// Selects from `logits` into the shared slot table and, as logical entries, into `tap`.
     pub fn new(expanded: ExpandedMetadata, logits: Tensor, tap: Tensor, slots: usize) -> Self {
-        let scores = Access { slicing: Slicing::Resolved { chunks: TOP_K_CHUNKS }, ..logits.read() };
         let accesses = [
             expanded.page_table.read(),
             expanded.c4_lengths.read(),
-            scores,
+            // A block loads its whole row of scores before it selects.
+            logits.read(),
             expanded.c4_sparse_page_indices.write(),
             tap.write(),
         ];
         Self {
             accesses,
             logits,
-            lengths: expanded.c4_lengths,
             page_table: expanded.page_table,
             selected: expanded.c4_sparse_page_indices,
             slots,
@@ -173,11 +168,6 @@ impl Operator for IndexTopK {
                 }
             }
         });
-    }
-
-    fn resolve(&self, memory: &Memory, _access: usize, tile: usize, ranges: &mut Vec<ByteRange>) {
-        let visible = (memory.slice::<i32>(self.lengths.range)[tile].max(0) as usize).min(self.logits.columns);
-        ranges.push(self.logits.range.part(tile * self.logits.stride(), visible * 4));
     }
 }
 

@@ -138,6 +138,23 @@ pub(super) fn in_time(
     if !any {
         return in_order(memory, prepared, compute);
     }
+    // A node that overlaps a tiled one in time must be tiled as well, or it would see (or hide)
+    // landings of tiles that come later.
+    loop {
+        let mut grown = false;
+        for hazard in &prepared.hazards {
+            let (first, second) = (&timeline.nodes[hazard.first], &timeline.nodes[hazard.second]);
+            let apart = first.end_us <= second.start_us || second.end_us <= first.start_us;
+            if !apart && scratch.conflicted[hazard.first] != scratch.conflicted[hazard.second] {
+                scratch.conflicted[hazard.first] = true;
+                scratch.conflicted[hazard.second] = true;
+                grown = true;
+            }
+        }
+        if !grown {
+            break;
+        }
+    }
     scratch.events.clear();
     for (index, node) in nodes.iter().enumerate() {
         if !scratch.conflicted[index] {

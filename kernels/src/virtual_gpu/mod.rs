@@ -60,6 +60,11 @@ impl VirtualGpu {
         self.simulator.profile()
     }
 
+    /// Adds the server's own traffic beside a step, spread over `span_us`.
+    pub fn foreign_traffic(&self, step: u64, span_us: f64, foreign: &mut Vec<Foreign>) {
+        self.simulator.foreign_traffic(step, span_us, foreign);
+    }
+
     /// The device clock, us.
     pub fn clock_us(&self) -> f64 {
         self.clock_us

@@ -16,7 +16,7 @@ pub struct CostProfile {
     /// a clone of 64 MiB before a replay holds the lane that reads 4 MB more up by 0.68 us.
     pub write_back_weight: f64,
     /// Bandwidth of second-level cache hits, bytes/us. Fitted, with `queueing_share`, to how a row's chance
-    /// falls with the batch: 1e-3 at 80 rows, 6e-6 at 32, none at 8 and 1.
+    /// falls with the batch, measured as 1e-3 at 80 rows, 6e-6 at 32, none at 8 and 1; it falls too little here.
     pub cache_bytes_per_us: f64,
     /// Usable bytes of the second-level cache, a multiple of 2^20. Published: 60 MB.
     pub cache_bytes: u64,
@@ -82,7 +82,7 @@ pub struct CostProfile {
 
     /// **The published constant of the incident**: the delay put before W (the q projection of ratio-4
     /// layers, which takes the address of the index path's transient T) so that the natural order, in which
-    /// W overtakes the reader of T in every step, becomes a race. Nothing else about the incident is tuned.
+    /// W overtakes the reader of T in every step, becomes a race. See docs/calibration.md for what else was chosen.
     pub incident_margin_us: f64,
 
     /// Copies of the server beside its steps.

@@ -104,11 +104,11 @@ impl Condition {
     /// ```
     pub fn evaluate(&self, state: &State) -> Evaluation {
         let mut seen = Vec::new();
-        let holds = self.look(state, true, &mut seen);
-        Evaluation { holds, seen }
+        self.look(state, true, &mut seen);
+        Evaluation { holds: self.holds(state), seen }
     }
 
-    /// Whether it holds, without saying what was seen.
+    /// Whether it holds.
     pub fn holds(&self, state: &State) -> bool {
         match self {
             Self::Compare { left, comparison, right } => {
@@ -124,12 +124,11 @@ impl Condition {
         }
     }
 
-    /// As [`Self::holds`]; `wanted` is false below an odd number of `not`s.
-    fn look(&self, state: &State, wanted: bool, seen: &mut Vec<Seen>) -> bool {
+    /// Adds what each comparison sees; `wanted` is false below an odd number of `not`s.
+    fn look(&self, state: &State, wanted: bool, seen: &mut Vec<Seen>) {
         let not = if wanted { "" } else { "not " };
         match self {
             Self::Compare { left, comparison, right } => {
-                let holds = self.holds(state);
                 let was = match left.value(state) {
                     Some(value) => format!("{left} was {}", shown(value)),
                     None => format!("{left} had no value"),
@@ -139,29 +138,22 @@ impl Condition {
                     let value = right.value(state).map_or_else(|| "no value".to_owned(), shown);
                     expected = format!("{expected} ({value})");
                 }
-                seen.push(Seen { as_expected: holds == wanted, was, expected });
-                holds
+                seen.push(Seen { as_expected: self.holds(state) == wanted, was, expected });
             }
             Self::Toggle { name, equal, value } => {
-                let holds = self.holds(state);
                 let spec = name.spec();
                 let present = state.toggles.get(name).map_or("not told yet".into(), |value| spec.show(*value));
                 let symbol = if *equal { "==" } else { "!=" };
                 seen.push(Seen {
-                    as_expected: holds == wanted,
+                    as_expected: self.holds(state) == wanted,
                     was: format!("{} was {present}", short_name(*name)),
                     expected: format!("{not}{symbol} {}", spec.show(*value)),
                 });
-                holds
             }
-            // Everything is looked at, so that everything is told.
-            Self::All(conditions) => {
-                conditions.iter().fold(true, |all, condition| condition.look(state, wanted, seen) && all)
+            Self::All(conditions) | Self::Any(conditions) => {
+                conditions.iter().for_each(|condition| condition.look(state, wanted, seen));
             }
-            Self::Any(conditions) => {
-                conditions.iter().fold(false, |any, condition| condition.look(state, wanted, seen) || any)
-            }
-            Self::Not(condition) => !condition.look(state, !wanted, seen),
+            Self::Not(condition) => condition.look(state, !wanted, seen),
         }
     }
 }

@@ -35,8 +35,8 @@ impl MacroRecorder {
     ///
     /// # Errors
     /// When no line can say it: the name has a space, or arguments that its line does not take; or the macro is full.
-    pub fn command<A: AsRef<str>>(&mut self, name: &str, arguments: &[A]) -> Result<(), MacroErrors> {
-        let arguments = arguments.iter().map(|argument| argument.as_ref().to_owned()).collect();
+    pub fn command(&mut self, name: &str, arguments: &[&str]) -> Result<(), MacroErrors> {
+        let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         self.add(&Line::Command { name: name.to_owned(), arguments }, name)
     }
 

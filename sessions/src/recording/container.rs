@@ -114,11 +114,8 @@ impl Container {
         if left < FRAME {
             return Err(self.damaged(offset, expected, format_args!("{left} bytes")));
         }
-        let bytes = self.read(offset, FRAME)?;
-        let (opcode, rest) = bytes.split_first().map_or((0, [0; 8]), |(opcode, rest)| {
-            (*opcode, rest.try_into().unwrap_or_default())
-        });
-        let frame = Frame { opcode, offset, length: u64::from_le_bytes(rest) };
+        let [opcode, length @ ..]: [u8; FRAME as usize] = self.read(offset, FRAME)?.try_into().unwrap_or_default();
+        let frame = Frame { opcode, offset, length: u64::from_le_bytes(length) };
         if frame.length > left - FRAME {
             let found = format!("one of {} bytes where {} are left", frame.length, left - FRAME);
             return Err(self.damaged(offset, expected, found));
@@ -147,7 +144,8 @@ impl Container {
             return Err(bad("another compression".to_owned()));
         }
         let size = usize::try_from(header.uncompressed_size).ok().filter(|size| *size <= RECORD_LIMIT);
-        let size = size.ok_or_else(|| bad(format!("{} bytes, beyond the limit of 64 MiB", header.uncompressed_size)))?;
+        let size =
+            size.ok_or_else(|| bad(format!("{} bytes, beyond the limit of 64 MiB", header.uncompressed_size)))?;
         let records = zstd::bulk::decompress(&data, size).map_err(|error| bad(error.to_string()))?;
         if records.len() != size || crc32fast::hash(&records) != header.uncompressed_crc {
             return Err(bad("one whose checksum does not match".to_owned()));

@@ -6,12 +6,10 @@ use std::collections::{BTreeMap, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use super::wire::{Differential, Measured, Pages};
-use crate::limits::{
-    CALL_CHARACTERS, CANARY_VIOLATIONS, FLAGS_PER_SESSION, LARGEST_BATCH, SESSIONS,
-};
+use crate::limits::{CALL_CHARACTERS, CANARY_VIOLATIONS, FLAGS_PER_SESSION, LARGEST_BATCH, SESSIONS};
 use crate::{
-    Event, EventKind, Graph, Hazard, Hello, Log, Metric, PageRef, Session, SessionId, State,
-    ToggleName, ToggleValue, Totals,
+    Event, EventKind, Graph, Hazard, Hello, Log, Metric, PageRef, Session, SessionId, State, ToggleName, ToggleValue,
+    Totals,
 };
 
 /// Beyond any honest count, and small enough that counting on from it cannot overflow.

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 
-use super::container::{Channels, Container};
 use super::channel::Channel;
+use super::container::{Channels, Container};
 use super::index::{Anomaly, Index};
 use super::keyframe::{KeyframeMessage, KeyframeStep};
 use super::scan::{read_index, read_manifest, scan};
@@ -48,7 +48,8 @@ impl Recording {
         let mut channels = Channels::default();
         let (index, recovery) = match read_index(&container) {
             Ok(Some(index)) => {
-                let recovery = Recovery { truncated: false, events: index.events, steps: index.steps, lost_tail_bytes: 0 };
+                let recovery =
+                    Recovery { truncated: false, events: index.events, steps: index.steps, lost_tail_bytes: 0 };
                 (index, recovery)
             }
             _ => scan(&container, start, &mut channels)?,

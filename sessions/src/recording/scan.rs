@@ -90,7 +90,11 @@ fn read_attachment(container: &Container, offset: u64) -> Result<Option<Index>, 
 }
 
 /// Reads everything from `start` on, up to the first damage.
-pub(super) fn scan(container: &Container, start: u64, channels: &mut Channels) -> Result<(Index, Recovery), RecordingError> {
+pub(super) fn scan(
+    container: &Container,
+    start: u64,
+    channels: &mut Channels,
+) -> Result<(Index, Recovery), RecordingError> {
     let mut index = Index::default();
     let mut offset = start;
     let mut whole = false;

@@ -7,10 +7,7 @@ use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
 use super::channel::Channel;
-use crate::{
-    CanaryReport, Divergence, Event, EventKind, Metric, PageRef, Sanitized, SessionId, Span,
-    SpanBatch,
-};
+use crate::{CanaryReport, Divergence, Event, EventKind, Metric, PageRef, Sanitized, SessionId, Span, SpanBatch};
 
 /// One event within a message.
 #[derive(Serialize, Deserialize)]
@@ -61,7 +58,9 @@ pub(super) fn read_events(channel: Channel, message: &[u8]) -> serde_json::Resul
         Channel::Sessions => read_entries(message, |change| Ok(EventKind::Session(change))),
         Channel::Graphs => read_entries(message, |graph| Ok(EventKind::Graph(graph))),
         Channel::Hazards => read_entries(message, |hazard| Ok(EventKind::Hazard(hazard))),
-        Channel::Differentials => read_entries(message, |wire: Differential| wire.divergence().map(EventKind::Differential)),
+        Channel::Differentials => {
+            read_entries(message, |wire: Differential| wire.divergence().map(EventKind::Differential))
+        }
         Channel::Metrics => read_entries(message, |wire: Measured| wire.metric().map(EventKind::Metric)),
         Channel::Log => read_entries(message, |line| Ok(EventKind::Log(line))),
         Channel::Acks => read_entries(message, |ack| Ok(EventKind::Ack(ack))),
@@ -75,9 +74,10 @@ fn read_entries<T: DeserializeOwned>(
     kind: impl Fn(T) -> serde_json::Result<EventKind>,
 ) -> serde_json::Result<(u64, Vec<Event>)> {
     let envelope: Envelope<Entry<T>> = serde_json::from_slice(message)?;
-    let events = envelope.events.into_iter().map(|entry| {
-        Ok(Event { sequence: entry.sequence, time_ns: entry.time_ns, kind: kind(entry.data)? })
-    });
+    let events = envelope
+        .events
+        .into_iter()
+        .map(|entry| Ok(Event { sequence: entry.sequence, time_ns: entry.time_ns, kind: kind(entry.data)? }));
     Ok((envelope.step, events.collect::<serde_json::Result<_>>()?))
 }
 
@@ -167,7 +167,9 @@ impl Pages {
 fn runs(pages: &[PageRef]) -> Vec<Vec<u32>> {
     let by_pool = pages.chunk_by(|one, next| one.pool == next.pool);
     by_pool
-        .map(|run| run.first().map(|page| page.pool.into()).into_iter().chain(run.iter().map(|page| page.page)).collect())
+        .map(|run| {
+            run.first().map(|page| page.pool.into()).into_iter().chain(run.iter().map(|page| page.page)).collect()
+        })
         .collect()
 }
 

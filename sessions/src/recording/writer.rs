@@ -223,7 +223,14 @@ impl RecordingWriter {
         Ok(())
     }
 
-    fn write_message(&mut self, channel: Channel, batch: u32, step: u64, time_ns: u64, json: &[u8]) -> Result<(), RecordingError> {
+    fn write_message(
+        &mut self,
+        channel: Channel,
+        batch: u32,
+        step: u64,
+        time_ns: u64,
+        json: &[u8],
+    ) -> Result<(), RecordingError> {
         let limit = RECORD_LIMIT / 2;
         if json.len() > limit && channel != Channel::Keyframes {
             return Err(RecordingError::TooLarge { path: self.path.clone(), bytes: json.len(), limit });
@@ -231,7 +238,8 @@ impl RecordingWriter {
         if self.chunk_bytes + json.len() > limit {
             self.close_chunk()?;
         }
-        let header = MessageHeader { channel_id: channel.id(), sequence: batch, log_time: time_ns, publish_time: time_ns };
+        let header =
+            MessageHeader { channel_id: channel.id(), sequence: batch, log_time: time_ns, publish_time: time_ns };
         self.file.write_to_known_channel(&header, json).map_err(|error| refused(&self.path, error))?;
         self.chunk_bytes += json.len();
         self.end_ns = self.end_ns.max(time_ns);
@@ -263,7 +271,8 @@ impl RecordingWriter {
         }
         self.flush()?;
         self.index.end = self.written.load(Ordering::Relaxed);
-        let index = serde_json::to_vec(&self.index).map_err(|error| refused(&self.path, McapError::Io(error.into())))?;
+        let index =
+            serde_json::to_vec(&self.index).map_err(|error| refused(&self.path, McapError::Io(error.into())))?;
         let attachment = Attachment {
             log_time: self.end_ns,
             create_time: 0,

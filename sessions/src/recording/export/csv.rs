@@ -21,18 +21,12 @@ pub enum Table {
 ///
 /// A text that a spreadsheet would take for a formula gets an apostrophe in front.
 pub fn csv(recording: &Recording, table: Table, mut writer: impl Write) -> Result<(), RecordingError> {
-    let names: &[&str] = match table {
-        Table::Steps => &[
-            "step", "start_ns", "end_ns", "rows", "bucket", "captured", "overlapped", "nodes", "oracle",
-            "diverged_rows", "witnesses",
-        ],
-        Table::Sessions => &[
-            "time_ns", "step", "session", "phase", "slot", "turn", "turns", "tokens", "call", "flag", "flag_step",
-            "expected", "found",
-        ],
-        Table::Spans => &["step", "graph", "node", "name", "lane", "start_ns", "duration_ns"],
+    let names = match table {
+        Table::Steps => "step,start_ns,end_ns,rows,bucket,captured,overlapped,nodes,oracle,diverged_rows,witnesses",
+        Table::Sessions => "time_ns,step,session,phase,slot,turn,turns,tokens,call,flag,flag_step,expected,found",
+        Table::Spans => "step,graph,node,name,lane,start_ns,duration_ns",
     };
-    line(&mut writer, names.iter().map(|name| Cow::Borrowed(*name)))?;
+    writeln!(writer, "{names}")?;
     // Names of lanes and nodes, as they are at the time.
     let mut named = State::default();
     for event in recording.events_in(0..=u64::MAX) {

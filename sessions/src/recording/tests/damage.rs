@@ -102,7 +102,10 @@ fn a_file_that_is_there_is_not_written_over_and_others_are_refused() {
     assert!(matches!(error, RecordingError::Exists { .. }));
     let error = Recording::open(&path).err().unwrap().to_string();
     assert!(error.ends_with("it should begin with the magic bytes of MCAP, but it begins with others."), "{error}");
-    assert!(matches!(Recording::open(&scratch.0).err().unwrap(), RecordingError::NotARecording { .. } | RecordingError::Io { .. }));
+    assert!(matches!(
+        Recording::open(&scratch.0).err().unwrap(),
+        RecordingError::NotARecording { .. } | RecordingError::Io { .. }
+    ));
     assert!(matches!(Recording::open(&scratch.file("none")).err().unwrap(), RecordingError::Io { .. }));
 
     let foreign = scratch.file("foreign.mcap");

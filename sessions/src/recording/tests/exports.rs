@@ -79,7 +79,8 @@ fn a_trace_holds_lanes_steps_and_findings() {
     };
     assert_eq!((count("X", 1), count("X", 2)), (1_080, 120));
     assert!(trace.iter().any(|event| event["args"]["name"] == "kv"));
-    let flags = events.iter().filter(|event| matches!(&event.kind, EventKind::Session(change) if change.flag.is_some()));
+    let flags =
+        events.iter().filter(|event| matches!(&event.kind, EventKind::Session(change) if change.flag.is_some()));
     let named = |name: &str| trace.iter().filter(|event| event["name"] == name).count();
     assert_eq!(named("flag: wrong-argument"), flags.count());
     assert_eq!(named("canary"), 3);

@@ -57,7 +57,11 @@ fn an_hour() {
             let recording = open(&path);
             let opened = before.elapsed();
             let state = recording.state_at(seek).unwrap();
-            println!("  open {opened:?}, open and seek to {seek} {:?} ({} spans held)", before.elapsed(), state.spans.iter().map(|batch| batch.spans.len()).sum::<usize>());
+            println!(
+                "  open {opened:?}, open and seek to {seek} {:?} ({} spans held)",
+                before.elapsed(),
+                state.spans.iter().map(|batch| batch.spans.len()).sum::<usize>()
+            );
         }
         let bytes = std::fs::read(&path).unwrap();
         std::fs::write(&path, &bytes[..bytes.len() - 100]).unwrap();

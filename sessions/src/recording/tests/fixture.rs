@@ -50,7 +50,7 @@ fn version_1_is_read() {
     assert!(written_out(&state) == written_out(&folded(&events, 299)));
     let facts = (events.len(), state.totals.tokens, state.totals.diverged_rows, state.totals.canary_hits);
     let anomalies = (recording.anomalies().len(), recording.first_corruption());
-    assert_eq!((facts, anomalies), ((0, 0, 0, 0), (0, None)));
+    assert_eq!((facts, anomalies), ((1_205, 1_200, 30, 6), (20, Some(28))));
     assert_eq!(state.hello.unwrap().lanes[2].as_str(), "indexer");
     assert_eq!(state.spans.back().unwrap().spans[3].start_ns, 0);
 }

@@ -23,8 +23,12 @@ fn events_come_back_as_they_were() {
         assert_eq!((recording.first_step(), recording.last_step()), (0, 299));
         let some: Vec<Event> = recording.events_in(100..=120).map(Result::unwrap).collect();
         let of = steps(&events);
-        let expected: Vec<Event> =
-            events.iter().zip(of).filter(|(_, step)| (100..=120).contains(step)).map(|(event, _)| event.clone()).collect();
+        let expected: Vec<Event> = events
+            .iter()
+            .zip(of)
+            .filter(|(_, step)| (100..=120).contains(step))
+            .map(|(event, _)| event.clone())
+            .collect();
         assert_eq!(some, expected);
     }
 }
@@ -92,7 +96,8 @@ fn anomalies_are_where_they_happened() {
     record(&path, Manifest::default(), &events, Duration::from_millis(2));
     let recording = open(&path);
     let anomalies = recording.anomalies();
-    let total = |of: fn(&super::super::Anomaly) -> u32| anomalies.iter().map(|anomaly| u64::from(of(anomaly))).sum::<u64>();
+    let total =
+        |of: fn(&super::super::Anomaly) -> u32| anomalies.iter().map(|anomaly| u64::from(of(anomaly))).sum::<u64>();
     let state = folded(&events, 400);
     assert_eq!(total(|anomaly| anomaly.diverged_rows), state.totals.diverged_rows);
     assert_eq!(total(|anomaly| anomaly.violations), state.totals.canary_hits);

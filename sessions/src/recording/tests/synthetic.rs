@@ -62,7 +62,13 @@ pub(super) fn events(shape: &Shape) -> Vec<Event> {
     }
     let nodes = (0..shape.nodes).map(|node| Sanitized::new(&format!("L{} node {node}", node % 61)));
     stream.says(EventKind::Graph(Graph { graph: 3, label: "bucket 80".into(), nodes: nodes.collect() }));
-    stream.says(EventKind::Hazard(Hazard { graph: 3, first: 1, second: 2, bytes: 4_096, accesses: "read/write".into() }));
+    stream.says(EventKind::Hazard(Hazard {
+        graph: 3,
+        first: 1,
+        second: 2,
+        bytes: 4_096,
+        accesses: "read/write".into(),
+    }));
     for session in 0..shape.sessions {
         let arrived = SessionChange { session, turns: 6, ..SessionChange::default() };
         stream.says(EventKind::Session(arrived));
@@ -101,7 +107,12 @@ fn one_step(stream: &mut Stream, shape: &Shape, step: u64) {
     let mut written: Vec<PageRef> = written.collect();
     written.sort_unstable();
     written.dedup();
-    stream.says(EventKind::Canary(CanaryReport { step, pages_checked: written.len() as u32 + 40, written, violations }));
+    stream.says(EventKind::Canary(CanaryReport {
+        step,
+        pages_checked: written.len() as u32 + 40,
+        written,
+        violations,
+    }));
     let hit = stream.below(23) == 0;
     let diverged: Vec<u64> = if hit { vec![step % shape.sessions, (step + 1) % shape.sessions] } else { Vec::new() };
     stream.says(EventKind::Step(Step {
@@ -109,7 +120,7 @@ fn one_step(stream: &mut Stream, shape: &Shape, step: u64) {
         rows: shape.sessions as u32,
         bucket: 80,
         captured: true,
-        overlapped: step % 2 == 0,
+        overlapped: step.is_multiple_of(2),
         start_ns,
         end_ns: stream.time_ns,
         nodes: shape.nodes,
@@ -120,7 +131,7 @@ fn one_step(stream: &mut Stream, shape: &Shape, step: u64) {
         witnessed_rows: diverged.len() as u32,
     }));
     for &session in &diverged {
-        let largest = if step % 2 == 0 { 0.1 + step as f32 } else { f32::INFINITY };
+        let largest = if step.is_multiple_of(2) { 0.1 + step as f32 } else { f32::INFINITY };
         let row = session as u32;
         let first_layer = Some(2);
         stream.says(EventKind::Differential(Divergence { step, row, session, first_layer, largest, flipped: true }));
@@ -143,8 +154,11 @@ fn one_step(stream: &mut Stream, shape: &Shape, step: u64) {
             }));
         }
     }
-    if step % 5 == 0 {
+    if step.is_multiple_of(5) {
         stream.says(EventKind::Metric(Metric { name: "tokens_per_second".into(), value: 1e5 / (step as f64 + 3.0) }));
-        stream.says(EventKind::Log(Log { level: LogLevel::Warning, text: "A private line, with \u{202e} in it.".into() }));
+        stream.says(EventKind::Log(Log {
+            level: LogLevel::Warning,
+            text: "A private line, with \u{202e} in it.".into(),
+        }));
     }
 }
