@@ -7,9 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use coalmine_kernels::Compute;
 use coalmine_kernels::math::Cpu;
 use coalmine_kernels::virtual_gpu::CostProfile;
-use coalmine_kernels::Compute;
 use coalmine_sessions::{Sanitized, TOGGLES, ToggleAssignment, Toggles};
 
 use coalmine_panes::ThemeName;
@@ -410,7 +410,8 @@ fn print_report(out: &mut impl Write, report: &RunReport) -> std::io::Result<()>
 fn list_toggles() -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     for toggle in &TOGGLES {
-        let values = if toggle.values.is_empty() { "nanoseconds (also 3us)".to_owned() } else { toggle.values.join(", ") };
+        let values =
+            if toggle.values.is_empty() { "nanoseconds (also 3us)".to_owned() } else { toggle.values.join(", ") };
         writeln!(out, "{}", toggle.long)?;
         if !toggle.aliases.is_empty() {
             writeln!(out, "    also     {}", toggle.aliases.join(", "))?;

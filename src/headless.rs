@@ -80,4 +80,3 @@ pub fn run(
     };
     Ok((report, state))
 }
-

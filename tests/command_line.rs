@@ -113,8 +113,7 @@ fn a_missing_tensor_is_named() {
 fn an_unknown_layer_type_is_named_with_the_known_ones() {
     let model = ModelDirectory::copy_of("tiny-a");
     model.configure(|config| config["layer_types"][1] = "wishful_attention".into());
-    let words =
-        ["config.json", "layer_types", "wishful_attention", "sliding_attention", "compressed_sparse_attention"];
+    let words = ["config.json", "layer_types", "wishful_attention", "sliding_attention", "compressed_sparse_attention"];
     assert_model_refused(&model, &words);
 
     let model = ModelDirectory::copy_of("tiny-a");

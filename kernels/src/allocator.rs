@@ -84,24 +84,13 @@ impl PoolAllocator {
         };
         let rest = self.cells[cell].size - size;
         // A large block is not split for a remainder that only small requests could use.
-        if if small {
-            rest >= ALIGNMENT
-        } else {
-            rest > SMALL_REQUEST
-        } {
+        if if small { rest >= ALIGNMENT } else { rest > SMALL_REQUEST } {
             self.split(cell, size);
         }
         let cell_in_use = &mut self.cells[cell];
         cell_in_use.state = State::Live;
         cell_in_use.used_elsewhere = false;
-        Block {
-            range: ByteRange {
-                start: cell_in_use.start,
-                length: bytes,
-            },
-            lane,
-            cell,
-        }
+        Block { range: ByteRange { start: cell_in_use.start, length: bytes }, lane, cell }
     }
 
     /// Gives a block back to its lane's list at once, also while another lane still reads it, unless that
@@ -144,9 +133,7 @@ impl PoolAllocator {
 
     /// The free stretches of all lanes; a probe may poison them.
     pub fn free_ranges(&self) -> impl Iterator<Item = ByteRange> + '_ {
-        self.free
-            .iter()
-            .map(|&(_, _, length, start, _)| ByteRange { start, length })
+        self.free.iter().map(|&(_, _, length, start, _)| ByteRange { start, length })
     }
 
     fn add_segment(&mut self, memory: &mut Memory, lane: Lane, small: bool, size: usize) -> usize {
@@ -271,13 +258,7 @@ mod tests {
         let address = transient.range.start;
         pool.free(transient);
         let writer = pool.allocate(&mut memory, Lane::MAIN, 40_000);
-        assert_eq!(
-            writer.range,
-            ByteRange {
-                start: address,
-                length: 40_000
-            }
-        );
+        assert_eq!(writer.range, ByteRange { start: address, length: 40_000 });
     }
 
     #[test]
@@ -291,10 +272,7 @@ mod tests {
         assert_ne!(writer.range.start, address);
         pool.free(writer);
         pool.end_capture();
-        assert_eq!(
-            pool.allocate(&mut memory, Lane::MAIN, 40_000).range.start,
-            address
-        );
+        assert_eq!(pool.allocate(&mut memory, Lane::MAIN, 40_000).range.start, address);
     }
 
     #[test]
@@ -304,10 +282,7 @@ mod tests {
         let address = block.range.start;
         pool.record_use(&block, Lane::MAIN);
         pool.free(block);
-        assert_eq!(
-            pool.allocate(&mut memory, Lane::MAIN, 512).range.start,
-            address
-        );
+        assert_eq!(pool.allocate(&mut memory, Lane::MAIN, 512).range.start, address);
     }
 
     #[test]
@@ -323,8 +298,7 @@ mod tests {
     #[test]
     fn the_best_fit_is_the_smallest_and_then_the_lowest() {
         let (mut pool, mut memory) = pool();
-        let mut take =
-            |pool: &mut PoolAllocator, bytes| pool.allocate(&mut memory, Lane::MAIN, bytes);
+        let mut take = |pool: &mut PoolAllocator, bytes| pool.allocate(&mut memory, Lane::MAIN, bytes);
         let holes = [8 * KIB, 4 * KIB, 4 * KIB, 16 * KIB].map(|bytes| {
             let hole = take(&mut pool, bytes);
             // Keeps the holes apart.
@@ -348,11 +322,7 @@ mod tests {
         for (lane, bytes) in [1, MIB + 1, 10 * MIB, 25 * MIB + 1].into_iter().enumerate() {
             pool.allocate(&mut memory, Lane(lane as u8), bytes);
         }
-        let sizes: Vec<usize> = pool
-            .segments()
-            .iter()
-            .map(|segment| segment.1.length / MIB)
-            .collect();
+        let sizes: Vec<usize> = pool.segments().iter().map(|segment| segment.1.length / MIB).collect();
         assert_eq!(sizes, [2, 20, 10, 26]);
     }
 
@@ -364,12 +334,7 @@ mod tests {
         assert_eq!(pool.free_ranges().count(), 0);
         pool.free(exact);
         pool.allocate(&mut memory, Lane::MAIN, 18 * MIB);
-        assert_eq!(
-            pool.free_ranges()
-                .map(|range| range.length)
-                .collect::<Vec<_>>(),
-            [2 * MIB]
-        );
+        assert_eq!(pool.free_ranges().map(|range| range.length).collect::<Vec<_>>(), [2 * MIB]);
     }
 
     #[test]
@@ -380,10 +345,7 @@ mod tests {
         for block in [b, d, a, e, c] {
             pool.free(block);
         }
-        assert_eq!(
-            pool.free_ranges().collect::<Vec<_>>(),
-            [pool.segments()[0].1]
-        );
+        assert_eq!(pool.free_ranges().collect::<Vec<_>>(), [pool.segments()[0].1]);
         assert_eq!(pool.cells.len() - pool.vacant.len(), 1);
     }
 
@@ -424,10 +386,7 @@ mod tests {
                 let cell = cells[&at];
                 assert_eq!(cell.lane, *lane);
                 let free = cell.state == State::Free;
-                assert!(
-                    !(free && was_free),
-                    "free neighbours at {at} were not merged"
-                );
+                assert!(!(free && was_free), "free neighbours at {at} were not merged");
                 assert_eq!(pool.free.iter().any(|listed| listed.3 == at), free);
                 was_free = free;
                 at += cell.size;

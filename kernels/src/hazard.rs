@@ -36,16 +36,11 @@ pub fn analyse(graph: &Graph) -> Vec<HazardPair> {
         .iter()
         .enumerate()
         .flat_map(|(node, launched)| {
-            launched
-                .operator
-                .accesses()
-                .iter()
-                .enumerate()
-                .map(move |(access, declared)| Touching {
-                    node,
-                    access,
-                    declared: *declared,
-                })
+            launched.operator.accesses().iter().enumerate().map(move |(access, declared)| Touching {
+                node,
+                access,
+                declared: *declared,
+            })
         })
         .filter(|touching| touching.declared.range.length > 0)
         .collect();
@@ -56,20 +51,11 @@ pub fn analyse(graph: &Graph) -> Vec<HazardPair> {
     for node in 0..graph.nodes.len() {
         clocks.advance(graph, node);
         let oldest = clocks.oldest_unordered(node);
-        let end = next
-            + accesses[next..]
-                .iter()
-                .take_while(|touching| touching.node == node)
-                .count();
+        let end = next + accesses[next..].iter().take_while(|touching| touching.node == node).count();
         for index in next..end {
             pieces.find(&accesses, index, clocks.clock(node), oldest, &mut hazards);
         }
-        let from = hazards.len()
-            - hazards
-                .iter()
-                .rev()
-                .take_while(|hazard| hazard.second == node)
-                .count();
+        let from = hazards.len() - hazards.iter().rev().take_while(|hazard| hazard.second == node).count();
         hazards[from..].sort_unstable();
         for index in next..end {
             pieces.add(&accesses, index, clocks.place(node));
@@ -139,10 +125,7 @@ impl Pieces {
             cuts,
             past: Vec::new(),
         };
-        for touching in accesses
-            .iter()
-            .filter(|touching| touching.declared.mode.writes())
-        {
+        for touching in accesses.iter().filter(|touching| touching.declared.mode.writes()) {
             for piece in pieces.of(touching.declared.range) {
                 pieces.written[piece] = true;
             }
@@ -157,22 +140,11 @@ impl Pieces {
     }
 
     /// Adds the hazards between access `index` and earlier ones that its node's clock does not cover.
-    fn find(
-        &self,
-        accesses: &[Touching],
-        index: usize,
-        clock: &[u32],
-        oldest: u32,
-        hazards: &mut Vec<HazardPair>,
-    ) {
+    fn find(&self, accesses: &[Touching], index: usize, clock: &[u32], oldest: u32, hazards: &mut Vec<HazardPair>) {
         let second = accesses[index];
         let range = second.declared.range;
         for piece in self.of(range).filter(|&piece| self.written[piece]) {
-            let readers: &[History] = if second.declared.mode.writes() {
-                &self.readers[piece]
-            } else {
-                &[]
-            };
+            let readers: &[History] = if second.declared.mode.writes() { &self.readers[piece] } else { &[] };
             let recent = |history: &&History| history.node >= oldest;
             let writers = self.writers[piece].iter().rev().take_while(recent);
             for history in writers.chain(readers.iter().rev().take_while(recent)) {
@@ -193,10 +165,7 @@ impl Pieces {
                             second: second.node,
                             first_access: first.access,
                             second_access: second.access,
-                            range: ByteRange {
-                                start,
-                                length: first.declared.range.overlap(range),
-                            },
+                            range: ByteRange { start, length: first.declared.range.overlap(range) },
                         });
                     }
                 }
@@ -212,11 +181,7 @@ impl Pieces {
                 continue;
             }
             // One that reads and writes is found through its writing.
-            let histories = if declared.mode.writes() {
-                &mut self.writers[piece]
-            } else {
-                &mut self.readers[piece]
-            };
+            let histories = if declared.mode.writes() { &mut self.writers[piece] } else { &mut self.readers[piece] };
             let Place { chain, position } = place;
             let latest = self.past.len() as u32;
             // Searched from the most recent: a chain often touches the same bytes again soon.
@@ -224,17 +189,8 @@ impl Pieces {
                 Some(at) => histories.remove(at).latest,
                 None => NONE,
             };
-            histories.push(History {
-                chain,
-                position,
-                node: accesses[index].node as u32,
-                latest,
-            });
-            self.past.push(Past {
-                access: index as u32,
-                position,
-                earlier,
-            });
+            histories.push(History { chain, position, node: accesses[index].node as u32, latest });
+            self.past.push(Past { access: index as u32, position, earlier });
         }
     }
 }
@@ -259,10 +215,7 @@ impl Clocks {
         let mut successors = vec![0; graph.nodes.len()];
         for (index, node) in graph.nodes.iter().enumerate() {
             for &before in &node.after {
-                assert!(
-                    before < index,
-                    "node {index} waits for node {before}, which is launched later"
-                );
+                assert!(before < index, "node {index} waits for node {before}, which is launched later");
                 successors[before] += 1;
             }
         }
@@ -290,12 +243,7 @@ impl Clocks {
     /// The earliest node that is not ordered before the node advanced to last.
     fn oldest_unordered(&self, node: NodeIndex) -> u32 {
         let beyond = |(chain, &at): (&Vec<u32>, &u32)| chain.get(at as usize).copied();
-        self.chains
-            .iter()
-            .zip(self.clock(node))
-            .filter_map(beyond)
-            .min()
-            .unwrap_or(NONE)
+        self.chains.iter().zip(self.clock(node)).filter_map(beyond).min().unwrap_or(NONE)
     }
 
     /// Computes the clock of the next node in launch order.
@@ -311,10 +259,7 @@ impl Clocks {
         clock.clear();
         clock.resize(self.ends.len(), 0);
         for &before in &graph.nodes[node].after {
-            for (mine, theirs) in clock
-                .iter_mut()
-                .zip(&self.rows[self.row_of[before] as usize])
-            {
+            for (mine, theirs) in clock.iter_mut().zip(&self.rows[self.row_of[before] as usize]) {
                 *mine = (*mine).max(*theirs);
             }
             self.successors[before] -= 1;
@@ -323,33 +268,24 @@ impl Clocks {
             }
         }
         let lane = usize::from(graph.nodes[node].lane.0);
-        let covered = |chain: u32| {
-            clock
-                .get(chain as usize)
-                .is_some_and(|&at| at == self.ends[chain as usize])
-        };
+        let covered = |chain: u32| clock.get(chain as usize).is_some_and(|&at| at == self.ends[chain as usize]);
         // A lane is one chain as long as its nodes are ordered; otherwise any chain whose end came before.
         let chain = if covered(self.chain_of_lane[lane]) {
             self.chain_of_lane[lane]
         } else {
             let owned = |chain: u32| self.chain_of_lane.contains(&chain);
-            (0..self.ends.len() as u32)
-                .find(|&chain| covered(chain) && !owned(chain))
-                .unwrap_or_else(|| {
-                    self.ends.push(0);
-                    self.chains.push(Vec::new());
-                    (self.ends.len() - 1) as u32
-                })
+            (0..self.ends.len() as u32).find(|&chain| covered(chain) && !owned(chain)).unwrap_or_else(|| {
+                self.ends.push(0);
+                self.chains.push(Vec::new());
+                (self.ends.len() - 1) as u32
+            })
         };
         clock.resize(self.ends.len(), 0);
         self.chain_of_lane[lane] = chain;
         self.ends[chain as usize] += 1;
         self.chains[chain as usize].push(node as u32);
         clock[chain as usize] = self.ends[chain as usize];
-        self.places[node] = Place {
-            chain,
-            position: self.ends[chain as usize],
-        };
+        self.places[node] = Place { chain, position: self.ends[chain as usize] };
         self.rows[row as usize] = clock;
         self.row_of[node] = row;
     }
@@ -390,10 +326,7 @@ mod tests {
     fn node(lane: Lane, accesses: &[(usize, usize, Mode)], after: &[NodeIndex]) -> Node {
         let declared = accesses
             .iter()
-            .map(|&(start, length, mode)| Access {
-                mode,
-                ..Access::read(ByteRange { start, length })
-            })
+            .map(|&(start, length, mode)| Access { mode, ..Access::read(ByteRange { start, length }) })
             .collect();
         Node {
             name: String::new(),
@@ -405,10 +338,7 @@ mod tests {
     }
 
     fn graph(nodes: Vec<Node>) -> Graph {
-        Graph {
-            nodes,
-            ..Graph::default()
-        }
+        Graph { nodes, ..Graph::default() }
     }
 
     const READ: Mode = Mode::Read;
@@ -445,10 +375,7 @@ mod tests {
 
     #[test]
     fn two_readers_are_none() {
-        let graph = graph(vec![
-            node(Lane::MAIN, &[(0, 100, READ)], &[]),
-            node(Lane::INDEXER, &[(0, 100, READ)], &[]),
-        ]);
+        let graph = graph(vec![node(Lane::MAIN, &[(0, 100, READ)], &[]), node(Lane::INDEXER, &[(0, 100, READ)], &[])]);
         assert_eq!(analyse(&graph), []);
     }
 
@@ -459,20 +386,13 @@ mod tests {
                 node(Lane::MAIN, &[(0, 10, WRITE)], &[]),
                 node(Lane::KV, &[(0, 10, READ), (64, 10, WRITE)], &[0]),
                 node(Lane::MAIN, &[(32, 10, WRITE)], &[0]),
-                node(
-                    Lane::MAIN,
-                    &[(64, 10, READ), (32, 10, READ)],
-                    if join { &[1, 2] } else { &[2] },
-                ),
+                node(Lane::MAIN, &[(64, 10, READ), (32, 10, READ)], if join { &[1, 2] } else { &[2] }),
                 node(Lane::MAIN, &[(0, 10, WRITE)], &[3]),
                 node(Lane::KV, &[(0, 10, READ), (64, 10, WRITE)], &[1, 4]),
             ])
         };
         assert_eq!(analyse(&layers(true)), []);
-        let found: Vec<_> = analyse(&layers(false))
-            .iter()
-            .map(|pair| (pair.first, pair.second))
-            .collect();
+        let found: Vec<_> = analyse(&layers(false)).iter().map(|pair| (pair.first, pair.second)).collect();
         assert_eq!(found, [(1, 3), (1, 4)]);
     }
 
@@ -483,10 +403,7 @@ mod tests {
             node(Lane::MAIN, &[(0, 10, WRITE)], &[]),
             node(Lane::MAIN, &[(0, 10, WRITE)], &[0]),
         ]);
-        let found: Vec<_> = analyse(&graph)
-            .iter()
-            .map(|pair| (pair.first, pair.second))
-            .collect();
+        let found: Vec<_> = analyse(&graph).iter().map(|pair| (pair.first, pair.second)).collect();
         assert_eq!(found, [(0, 1), (1, 2)]);
     }
 
@@ -522,31 +439,20 @@ mod tests {
         hazards
     }
 
-    type Plan = (
-        u8,
-        Vec<(usize, usize, usize)>,
-        Vec<prop::sample::Index>,
-        bool,
-    );
+    type Plan = (u8, Vec<(usize, usize, usize)>, Vec<prop::sample::Index>, bool);
 
     fn planned(plan: Vec<Plan>) -> Graph {
         let mut last = [None; 8];
         let mut nodes = Vec::new();
         for (index, (lane, accesses, edges, chained)) in plan.into_iter().enumerate() {
-            let mut after: Vec<usize> = edges
-                .iter()
-                .filter(|_| index > 0)
-                .map(|edge| edge.index(index))
-                .collect();
+            let mut after: Vec<usize> = edges.iter().filter(|_| index > 0).map(|edge| edge.index(index)).collect();
             if chained {
                 after.extend(last[usize::from(lane)]);
             }
             last[usize::from(lane)] = Some(index);
             let accesses: Vec<_> = accesses
                 .into_iter()
-                .map(|(start, length, mode)| {
-                    (start, length, [READ, READ, WRITE, Mode::ReadWrite][mode])
-                })
+                .map(|(start, length, mode)| (start, length, [READ, READ, WRITE, Mode::ReadWrite][mode]))
                 .collect();
             nodes.push(node(Lane(lane), &accesses, &after));
         }

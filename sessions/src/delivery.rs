@@ -48,19 +48,9 @@ pub const STATE_BACKLOG: usize = 65_536;
 /// assert_eq!((step.sequence, gap.sequence, metric.sequence), (0, 2, 3));
 /// ```
 pub fn event_queue(telemetry_bound: usize) -> (EventSender, EventReceiver) {
-    let shared = Arc::new(Shared {
-        queue: Mutex::new(Queue {
-            telemetry_bound,
-            ..Queue::default()
-        }),
-        waker: Mutex::new(None),
-    });
-    (
-        EventSender {
-            shared: Arc::clone(&shared),
-        },
-        EventReceiver { shared },
-    )
+    let shared =
+        Arc::new(Shared { queue: Mutex::new(Queue { telemetry_bound, ..Queue::default() }), waker: Mutex::new(None) });
+    (EventSender { shared: Arc::clone(&shared) }, EventReceiver { shared })
 }
 
 /// The engine's end. Dropping it ends the stream.
@@ -119,11 +109,7 @@ impl EventReceiver {
     /// Appends everything queued to `events`, in order.
     pub fn drain(&self, events: &mut Vec<Event>) {
         let mut queue = self.shared.queue();
-        let lists = [
-            mem::take(&mut queue.steps),
-            mem::take(&mut queue.state),
-            mem::take(&mut queue.telemetry),
-        ];
+        let lists = [mem::take(&mut queue.steps), mem::take(&mut queue.state), mem::take(&mut queue.telemetry)];
         let gap = queue.gap.take();
         drop(queue);
 
@@ -138,11 +124,7 @@ impl EventReceiver {
     /// once if either is so already. The waker may drain but must not set a waker, and runs on the sender's
     /// thread, so it should only notify.
     pub fn set_waker(&self, waker: Box<dyn Fn() + Send>) {
-        *self
-            .shared
-            .waker
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(waker);
+        *self.shared.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
         let queue = self.shared.queue();
         let due = !queue.is_empty() || queue.sender_gone;
         drop(queue);
@@ -161,10 +143,7 @@ impl EventReceiver {
 impl Drop for EventReceiver {
     fn drop(&mut self) {
         let mut queue = self.shared.queue();
-        *queue = Queue {
-            reader_gone: true,
-            ..Queue::default()
-        };
+        *queue = Queue { reader_gone: true, ..Queue::default() };
     }
 }
 
@@ -184,20 +163,13 @@ struct Queue {
 
 impl Queue {
     fn is_empty(&self) -> bool {
-        self.steps.is_empty()
-            && self.state.is_empty()
-            && self.telemetry.is_empty()
-            && self.gap.is_none()
+        self.steps.is_empty() && self.state.is_empty() && self.telemetry.is_empty() && self.gap.is_none()
     }
 
     fn push(&mut self, kind: EventKind, time_ns: u64) {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
-        let event = Event {
-            sequence,
-            time_ns,
-            kind,
-        };
+        let event = Event { sequence, time_ns, kind };
         if matches!(event.kind, EventKind::Step(_)) {
             self.steps.push_back(event);
             if self.steps.len() > STEP_BACKLOG {
@@ -230,11 +202,7 @@ impl Queue {
             }
             if let EventKind::Gap(Gap { dropped }) = &mut gap.kind {
                 // A gap that was passed on from another queue stands for what was lost there.
-                *dropped += if let EventKind::Gap(lost) = &event.kind {
-                    lost.dropped
-                } else {
-                    1
-                };
+                *dropped += if let EventKind::Gap(lost) = &event.kind { lost.dropped } else { 1 };
             }
         }
     }
@@ -315,10 +283,7 @@ fn collapse(state: &mut VecDeque<Event>) {
 
 /// Lets the session's next kept change speak for an earlier one of the same turn, whose call it need not repeat.
 fn supersede(kept: &mut VecDeque<Event>, later: usize, earlier: &mut SessionChange) {
-    if let Some(Event {
-        kind: EventKind::Session(later),
-        ..
-    }) = kept.get_mut(later)
+    if let Some(Event { kind: EventKind::Session(later), .. }) = kept.get_mut(later)
         && later.turn == earlier.turn
         && later.call.is_empty()
     {
@@ -335,33 +300,20 @@ mod tests {
 
     use super::*;
     use crate::{
-        CanaryReport, Flag, FlagKind, Log, Metric, PageRef, SessionPhase, State, Step,
-        ToggleChange, ToggleName, ToggleValue,
+        CanaryReport, Flag, FlagKind, Log, Metric, PageRef, SessionPhase, State, Step, ToggleChange, ToggleName,
+        ToggleValue,
     };
 
     fn metric(value: f64) -> EventKind {
-        EventKind::Metric(Metric {
-            name: "m".into(),
-            value,
-        })
+        EventKind::Metric(Metric { name: "m".into(), value })
     }
 
     fn step(step: u64) -> EventKind {
-        EventKind::Step(Step {
-            step,
-            rows: 1,
-            ..Step::default()
-        })
+        EventKind::Step(Step { step, rows: 1, ..Step::default() })
     }
 
     fn change(session: u64, turn: u32, wrong: bool) -> SessionChange {
-        let flag = Flag {
-            kind: FlagKind::WrongArgument,
-            turn,
-            step: 0,
-            expected: "a".into(),
-            found: "b".into(),
-        };
+        let flag = Flag { kind: FlagKind::WrongArgument, turn, step: 0, expected: "a".into(), found: "b".into() };
         SessionChange {
             session,
             turn,
@@ -373,11 +325,7 @@ mod tests {
     }
 
     fn overlap(value: u8, step: u64) -> EventKind {
-        EventKind::Toggle(ToggleChange {
-            name: ToggleName::Overlap,
-            value: ToggleValue::Choice(value),
-            step,
-        })
+        EventKind::Toggle(ToggleChange { name: ToggleName::Overlap, value: ToggleValue::Choice(value), step })
     }
 
     fn drained(receiver: &EventReceiver) -> Vec<Event> {
@@ -394,20 +342,9 @@ mod tests {
 
     #[test]
     fn what_bears_on_state_is_no_telemetry() {
-        let hit = CanaryReport {
-            violations: vec![PageRef { pool: 0, page: 1 }],
-            ..CanaryReport::default()
-        };
-        let line = |level| {
-            EventKind::Log(Log {
-                level,
-                text: "x".into(),
-            })
-        };
-        assert!(
-            is_telemetry(&EventKind::Canary(CanaryReport::default()))
-                && !is_telemetry(&EventKind::Canary(hit))
-        );
+        let hit = CanaryReport { violations: vec![PageRef { pool: 0, page: 1 }], ..CanaryReport::default() };
+        let line = |level| EventKind::Log(Log { level, text: "x".into() });
+        assert!(is_telemetry(&EventKind::Canary(CanaryReport::default())) && !is_telemetry(&EventKind::Canary(hit)));
         assert!(is_telemetry(&line(LogLevel::Info)) && !is_telemetry(&line(LogLevel::Warning)));
     }
 
@@ -416,11 +353,7 @@ mod tests {
         let (sender, receiver) = event_queue(0);
         sender.send(metric(1.0), 7);
         sender.send(metric(2.0), 8);
-        let gap = Event {
-            sequence: 1,
-            time_ns: 8,
-            kind: EventKind::Gap(Gap { dropped: 2 }),
-        };
+        let gap = Event { sequence: 1, time_ns: 8, kind: EventKind::Gap(Gap { dropped: 2 }) };
         assert_eq!(drained(&receiver), [gap]);
         assert_eq!(drained(&receiver), []);
     }
@@ -428,11 +361,7 @@ mod tests {
     #[test]
     fn a_gap_that_is_dropped_still_counts() {
         let mut queue = Queue::default();
-        let lost = |sequence, dropped| Event {
-            sequence,
-            time_ns: 0,
-            kind: EventKind::Gap(Gap { dropped }),
-        };
+        let lost = |sequence, dropped| Event { sequence, time_ns: 0, kind: EventKind::Gap(Gap { dropped }) };
         queue.count_dropped([lost(4, 10), lost(2, 5)]);
         assert_eq!(queue.gap, Some(lost(4, 15)));
     }
@@ -443,14 +372,7 @@ mod tests {
         (0..STEP_BACKLOG as u64 + 3).for_each(|number| sender.send(step(number), 0));
         let events = drained(&receiver);
         assert_eq!(events.len(), STEP_BACKLOG + 1);
-        assert_eq!(
-            events[0],
-            Event {
-                sequence: 2,
-                time_ns: 0,
-                kind: EventKind::Gap(Gap { dropped: 3 })
-            }
-        );
+        assert_eq!(events[0], Event { sequence: 2, time_ns: 0, kind: EventKind::Gap(Gap { dropped: 3 }) });
     }
 
     #[test]
@@ -460,10 +382,7 @@ mod tests {
         let sessions = 80;
         for round in 0..3_000_u32 {
             for session in 0..sessions {
-                sender.send(
-                    EventKind::Session(change(session, round, round == 50 && session % 8 == 0)),
-                    0,
-                );
+                sender.send(EventKind::Session(change(session, round, round == 50 && session % 8 == 0)), 0);
             }
             if round % 1_000 == 999 {
                 sender.send(overlap(0, u64::from(round)), 0);
@@ -474,10 +393,7 @@ mod tests {
         assert!(events.len() <= STATE_BACKLOG);
         assert!(events.is_sorted_by(|left, right| left.sequence < right.sequence));
         let state = folded(&events);
-        assert_eq!(
-            (state.totals.sessions, state.totals.corrupted, state.dropped),
-            (sessions, 10, 0)
-        );
+        assert_eq!((state.totals.sessions, state.totals.corrupted, state.dropped), (sessions, 10, 0));
         assert_eq!(state.totals.calls, sessions * 3_000);
         assert_eq!(state.toggle_step, 3_000);
     }
@@ -499,23 +415,13 @@ mod tests {
         assert_eq!(dropped + events.len() as u64 - 1, count + 1);
 
         (0..count).for_each(|session| sender.send(EventKind::Session(change(session, 0, true)), 0));
-        assert!(
-            drained(&receiver).len() <= STATE_BACKLOG + 1,
-            "flags too, in the end"
-        );
+        assert!(drained(&receiver).len() <= STATE_BACKLOG + 1, "flags too, in the end");
     }
 
     #[test]
     fn a_superseded_call_is_kept_for_its_turn_only() {
-        let event = |sequence, change| Event {
-            sequence,
-            time_ns: 0,
-            kind: EventKind::Session(change),
-        };
-        let silent = |session, turn| SessionChange {
-            call: "".into(),
-            ..change(session, turn, false)
-        };
+        let event = |sequence, change| Event { sequence, time_ns: 0, kind: EventKind::Session(change) };
+        let silent = |session, turn| SessionChange { call: "".into(), ..change(session, turn, false) };
         let mut state: VecDeque<_> = [
             event(0, change(1, 0, false)),
             event(1, change(2, 0, false)),
@@ -524,10 +430,7 @@ mod tests {
         ]
         .into();
         collapse(&mut state);
-        assert_eq!(
-            state,
-            [event(2, change(1, 0, false)), event(3, silent(2, 1))]
-        );
+        assert_eq!(state, [event(2, change(1, 0, false)), event(3, silent(2, 1))]);
     }
 
     #[test]
@@ -565,8 +468,7 @@ mod tests {
     #[test]
     fn nothing_is_lost_between_threads() {
         let (sender, receiver) = event_queue(9);
-        let engine =
-            thread::spawn(move || (0..20_000).for_each(|number| sender.send(step(number), number)));
+        let engine = thread::spawn(move || (0..20_000).for_each(|number| sender.send(step(number), number)));
         let mut events = Vec::new();
         while !receiver.is_closed() {
             receiver.drain(&mut events);

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use crate::limits::*;
 use crate::{
-    Canary, CanaryReport, Divergence, Event, EventKind, Flag, Graph, Hazard, Hello, Log, Metric,
-    Session, SessionChange, SessionId, SessionPhase, SpanBatch, State, Step, ToggleChange, Totals,
+    Canary, CanaryReport, Divergence, Event, EventKind, Flag, Graph, Hazard, Hello, Log, Metric, Session,
+    SessionChange, SessionId, SessionPhase, SpanBatch, State, Step, ToggleChange, Totals,
 };
 
 impl State {
@@ -51,40 +51,23 @@ impl State {
         hello.layers.truncate(LAYERS);
         hello.pools.truncate(POOLS);
         hello.lanes.truncate(LANES);
-        hello
-            .pools
-            .iter_mut()
-            .for_each(|pool| pool.family.clip(NAME_CHARACTERS));
-        hello
-            .lanes
-            .iter_mut()
-            .for_each(|lane| lane.clip(NAME_CHARACTERS));
+        hello.pools.iter_mut().for_each(|pool| pool.family.clip(NAME_CHARACTERS));
+        hello.lanes.iter_mut().for_each(|lane| lane.clip(NAME_CHARACTERS));
 
         let mut refused = 0;
         let mut left = CANARY_PAGES;
-        let tables = hello
-            .pools
-            .iter()
-            .map(|pool| match left.checked_sub(pool.pages as usize) {
-                Some(rest) => {
-                    left = rest;
-                    vec![None; pool.pages as usize]
-                }
-                None => {
-                    refused += 1;
-                    Vec::new()
-                }
-            });
-        let canary = Canary {
-            last_written: tables.collect(),
-            ..Canary::default()
-        };
-        *self = Self {
-            hello: Some(hello),
-            canary,
-            refused,
-            ..Self::default()
-        };
+        let tables = hello.pools.iter().map(|pool| match left.checked_sub(pool.pages as usize) {
+            Some(rest) => {
+                left = rest;
+                vec![None; pool.pages as usize]
+            }
+            None => {
+                refused += 1;
+                Vec::new()
+            }
+        });
+        let canary = Canary { last_written: tables.collect(), ..Canary::default() };
+        *self = Self { hello: Some(hello), canary, refused, ..Self::default() };
     }
 
     fn toggle(&mut self, change: ToggleChange) {
@@ -126,15 +109,11 @@ impl State {
             return;
         }
         let first = session.last_diverged.is_none();
-        let first_since =
-            step >= toggle_step && session.last_diverged.is_none_or(|last| last < toggle_step);
+        let first_since = step >= toggle_step && session.last_diverged.is_none_or(|last| last < toggle_step);
         session.diverged_steps = session.diverged_steps.saturating_add(1);
         session.first_diverged.get_or_insert(step);
         session.last_diverged = Some(step);
-        if session
-            .diverged_turn
-            .is_none_or(|(turn, _)| turn != session.turn)
-        {
+        if session.diverged_turn.is_none_or(|(turn, _)| turn != session.turn) {
             session.diverged_turn = Some((session.turn, step));
         }
         self.totals.diverged_sessions += u64::from(first);
@@ -165,11 +144,7 @@ impl State {
             }
         }
         for &page in &report.violations {
-            push_bounded(
-                &mut self.canary.violations,
-                (report.step, page),
-                CANARY_VIOLATIONS,
-            );
+            push_bounded(&mut self.canary.violations, (report.step, page), CANARY_VIOLATIONS);
         }
         self.canary.last = Some(report);
     }
@@ -188,10 +163,7 @@ impl State {
 
     /// Drops the finished session that will be missed least.
     fn drop_finished(&mut self) -> bool {
-        let finished = self
-            .sessions
-            .iter()
-            .filter(|(_, session)| session.phase == SessionPhase::Finished);
+        let finished = self.sessions.iter().filter(|(_, session)| session.phase == SessionPhase::Finished);
         let least = finished
             .min_by_key(|(id, session)| (session.corrupt(), session.diverged(), session.step, **id))
             .map(|(id, _)| *id);
@@ -203,8 +175,7 @@ impl State {
         let Some(session) = self.session_mut(change.session) else {
             return;
         };
-        let finishes =
-            change.phase == SessionPhase::Finished && session.phase != SessionPhase::Finished;
+        let finishes = change.phase == SessionPhase::Finished && session.phase != SessionPhase::Finished;
         session.phase = change.phase;
         session.slot = change.slot;
         session.turn = change.turn;
@@ -216,20 +187,12 @@ impl State {
             // Counting by turn counts a call once, however often a change is resent, and counts the
             // calls of changes that delivery has merged away.
             let made = change.turn.saturating_add(1);
-            let made = if change.turns > 0 {
-                made.min(change.turns)
-            } else {
-                made
-            };
+            let made = if change.turns > 0 { made.min(change.turns) } else { made };
             let calls = made.saturating_sub(session.calls);
             session.calls += calls;
-            let first_since = change.step >= toggle_step
-                && session.last_call.is_none_or(|last| last < toggle_step);
+            let first_since = change.step >= toggle_step && session.last_call.is_none_or(|last| last < toggle_step);
             session.last_call = Some(change.step);
-            let corrupt_before = session
-                .flags
-                .first()
-                .is_some_and(|flag| flag.step < toggle_step);
+            let corrupt_before = session.flags.first().is_some_and(|flag| flag.step < toggle_step);
             if !change.call.is_empty() {
                 change.call.clip(CALL_CHARACTERS);
                 session.call = change.call;
@@ -243,11 +206,7 @@ impl State {
         }
         if finishes {
             self.count(change.step, |totals| totals.finished += 1);
-            let finished = self
-                .sessions
-                .values()
-                .filter(|session| session.phase == SessionPhase::Finished)
-                .count();
+            let finished = self.sessions.values().filter(|session| session.phase == SessionPhase::Finished).count();
             if finished > FINISHED_SESSIONS {
                 self.drop_finished();
             }
@@ -259,11 +218,7 @@ impl State {
             return;
         };
         let identity = |flag: &Flag| (flag.kind, flag.turn, flag.step);
-        if session
-            .flags
-            .iter()
-            .any(|known| identity(known) == identity(&flag))
-        {
+        if session.flags.iter().any(|known| identity(known) == identity(&flag)) {
             return;
         }
         let first = session.flags.is_empty();
@@ -291,10 +246,7 @@ impl State {
 
     fn graph(&mut self, mut graph: Graph) {
         graph.nodes.truncate(GRAPH_NODES);
-        graph
-            .nodes
-            .iter_mut()
-            .for_each(|node| node.clip(NAME_CHARACTERS));
+        graph.nodes.iter_mut().for_each(|node| node.clip(NAME_CHARACTERS));
         graph.label.clip(NAME_CHARACTERS);
         if self.graphs.get(&graph.graph) == Some(&graph) {
             return;
@@ -330,9 +282,7 @@ impl State {
 
     fn differential(&mut self, divergence: Divergence) {
         if let Some(session) = self.sessions.get_mut(&divergence.session)
-            && session
-                .first_diverged
-                .is_none_or(|first| first == divergence.step)
+            && session.first_diverged.is_none_or(|first| first == divergence.step)
         {
             // Sent before or after the step it belongs to.
             session.first_layer = session.first_layer.or(divergence.first_layer);
@@ -370,11 +320,7 @@ impl Totals {
         self.hit_steps += 1;
         self.diverged_rows += rows as u64;
         *self.rows_per_hit_step.entry(rows as u32).or_default() += 1;
-        self.slots_hit.extend(
-            step.diverged_rows
-                .iter()
-                .filter(|&&slot| (slot as usize) < LARGEST_BATCH),
-        );
+        self.slots_hit.extend(step.diverged_rows.iter().filter(|&&slot| (slot as usize) < LARGEST_BATCH));
         self.diverged_without_witness += u64::from(step.witnesses == 0);
     }
 }

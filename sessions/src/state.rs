@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CanaryReport, Clusters, Divergence, Flag, FlagKind, Graph, Hazard, Hello, Log, PageRef, Rate,
-    Sanitized, SessionId, SessionPhase, SpanBatch, Step, ToggleName, ToggleValue,
+    CanaryReport, Clusters, Divergence, Flag, FlagKind, Graph, Hazard, Hello, Log, PageRef, Rate, Sanitized, SessionId,
+    SessionPhase, SpanBatch, Step, ToggleName, ToggleValue,
 };
 
 pub use crate::limits::{FINISHED_SESSIONS, LOG_LINES, WINDOW_STEPS};
@@ -170,8 +170,7 @@ pub struct Totals {
 impl Totals {
     /// The rate of corrupt sessions among those at risk of a first flag.
     pub fn corruption_rate(&self) -> Rate {
-        self.clusters
-            .rate(self.sessions.saturating_sub(self.corrupted_before))
+        self.clusters.rate(self.sessions.saturating_sub(self.corrupted_before))
     }
 }
 

@@ -48,22 +48,14 @@ impl Rate {
     /// ```
     pub fn wilson(value: f64, trials: f64) -> Self {
         if trials <= 0.0 {
-            return Self {
-                value: 0.0,
-                low: 0.0,
-                high: 1.0,
-            };
+            return Self { value: 0.0, low: 0.0, high: 1.0 };
         }
         let shrink = 1.0 / (1.0 + Z * Z / trials);
         let centre = (value + Z * Z / (2.0 * trials)) * shrink;
         let variance = value * (1.0 - value) / trials + Z * Z / (4.0 * trials * trials);
         let half = Z * variance.sqrt() * shrink;
         // The bounds hold exactly in real numbers; rounding may miss them by a bit.
-        Self {
-            value,
-            low: (centre - half).clamp(0.0, value),
-            high: (centre + half).clamp(value, 1.0),
-        }
+        Self { value, low: (centre - half).clamp(0.0, value), high: (centre + half).clamp(value, 1.0) }
     }
 }
 
@@ -145,11 +137,7 @@ pub fn pooled_rate(runs: &[RunOutcome]) -> Rate {
     let sessions = runs.iter().map(|run| run.sessions).sum();
     let members = runs.iter().map(|run| run.clusters.members).sum();
     let squares = runs.iter().map(|run| run.clusters.squares).sum();
-    rate(
-        sessions,
-        members,
-        design_effect(members, squares).max(dispersion(runs, sessions, members)),
-    )
+    rate(sessions, members, design_effect(members, squares).max(dispersion(runs, sessions, members)))
 }
 
 fn dispersion(runs: &[RunOutcome], sessions: u64, members: u64) -> f64 {
@@ -167,11 +155,7 @@ fn dispersion(runs: &[RunOutcome], sessions: u64, members: u64) -> f64 {
 }
 
 fn design_effect(members: u64, squares: u64) -> f64 {
-    if members == 0 {
-        1.0
-    } else {
-        squares as f64 / members as f64
-    }
+    if members == 0 { 1.0 } else { squares as f64 / members as f64 }
 }
 
 fn rate(sessions: u64, members: u64, design_effect: f64) -> Rate {
@@ -197,17 +181,11 @@ mod tests {
     }
 
     fn run(sessions: u64, sizes: &[u64]) -> RunOutcome {
-        RunOutcome {
-            sessions,
-            clusters: clusters(sizes),
-        }
+        RunOutcome { sessions, clusters: clusters(sizes) }
     }
 
     fn rounded(rate: Rate) -> (f64, f64) {
-        (
-            (rate.low * 1e4).round() / 1e4,
-            (rate.high * 1e4).round() / 1e4,
-        )
+        ((rate.low * 1e4).round() / 1e4, (rate.high * 1e4).round() / 1e4)
     }
 
     #[test]
@@ -220,14 +198,7 @@ mod tests {
 
     #[test]
     fn nothing_seen_says_nothing() {
-        assert_eq!(
-            Clusters::default().rate(0),
-            Rate {
-                value: 0.0,
-                low: 0.0,
-                high: 1.0
-            }
-        );
+        assert_eq!(Clusters::default().rate(0), Rate { value: 0.0, low: 0.0, high: 1.0 });
         assert_eq!(pooled_rate(&[]), Clusters::default().rate(0));
     }
 

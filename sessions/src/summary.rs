@@ -67,12 +67,8 @@ impl State {
     /// The state in one flat record.
     pub fn summary(&self) -> Summary {
         let totals = &self.totals;
-        let flags = FlagKind::ALL.map(|kind| {
-            (
-                kind.name().to_owned(),
-                totals.flags.get(&kind).copied().unwrap_or_default(),
-            )
-        });
+        let flags =
+            FlagKind::ALL.map(|kind| (kind.name().to_owned(), totals.flags.get(&kind).copied().unwrap_or_default()));
         let toggles = self.toggles.iter().map(|(name, value)| {
             let spec = name.spec();
             (spec.long.to_owned(), spec.show(*value).into_owned())
@@ -98,17 +94,9 @@ impl State {
             steps: totals.steps,
             tokens: totals.tokens,
             toggles: toggles.collect(),
-            graph_nodes: self
-                .graphs
-                .values()
-                .map(|graph| graph.nodes.len() as u64)
-                .max()
-                .unwrap_or_default(),
+            graph_nodes: self.graphs.values().map(|graph| graph.nodes.len() as u64).max().unwrap_or_default(),
             seed: self.hello.as_ref().map_or(0, |hello| hello.seed),
-            instruction_set: self
-                .hello
-                .as_ref()
-                .map_or_else(String::new, |hello| hello.instruction_set.to_string()),
+            instruction_set: self.hello.as_ref().map_or_else(String::new, |hello| hello.instruction_set.to_string()),
         }
     }
 }
@@ -144,11 +132,7 @@ mod tests {
     #[test]
     fn it_is_flat_json_with_every_flag_kind() {
         let mut state = State::default();
-        let toggle = ToggleChange {
-            name: ToggleName::Overlap,
-            value: ToggleValue::Choice(1),
-            step: 0,
-        };
+        let toggle = ToggleChange { name: ToggleName::Overlap, value: ToggleValue::Choice(1), step: 0 };
         let step = Step {
             rows: 80,
             witnesses: 2,
@@ -157,21 +141,11 @@ mod tests {
             ..Step::default()
         };
         for kind in [EventKind::Toggle(toggle), EventKind::Step(step)] {
-            state.apply_owned(Event {
-                sequence: 0,
-                time_ns: 0,
-                kind,
-            });
+            state.apply_owned(Event { sequence: 0, time_ns: 0, kind });
         }
         let json = serde_json::to_value(state.summary()).unwrap();
-        assert_eq!(
-            json["flags"],
-            serde_json::json!({ "wrong-argument": 0, "malformed-call": 0 })
-        );
-        assert_eq!(
-            json["toggles"],
-            serde_json::json!({ "SGLANG_OPT_USE_MULTI_STREAM_OVERLAP": "1" })
-        );
+        assert_eq!(json["flags"], serde_json::json!({ "wrong-argument": 0, "malformed-call": 0 }));
+        assert_eq!(json["toggles"], serde_json::json!({ "SGLANG_OPT_USE_MULTI_STREAM_OVERLAP": "1" }));
         assert_eq!(json["rows_per_hit_step"], serde_json::json!({ "2": 1 }));
         assert_eq!(json["median_rows_per_hit_step"], 2.0);
         assert_eq!(json["diverged_sessions"], 2);

@@ -35,9 +35,7 @@ impl Sanitized {
     /// Makes `text` harmless.
     pub fn new(text: &str) -> Self {
         // Nearly all text is short and printable ASCII already.
-        if text.len() <= SANITIZED_CHARACTERS
-            && text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
-        {
+        if text.len() <= SANITIZED_CHARACTERS && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
             return Self(text.to_owned());
         }
         let mut harmless = String::with_capacity(text.len().min(SANITIZED_CHARACTERS));
@@ -54,8 +52,7 @@ impl Sanitized {
                 Class::Drop => continue,
                 Class::Space => harmless.push(' '),
                 Class::Escape => {
-                    write!(harmless, "<U+{:04X}>", u32::from(character))
-                        .expect("a String takes any text");
+                    write!(harmless, "<U+{:04X}>", u32::from(character)).expect("a String takes any text");
                 }
                 Class::Mark if marks == COMBINING_MARKS => continue,
                 Class::Mark | Class::Plain => harmless.push(character),
@@ -78,11 +75,7 @@ impl Sanitized {
         if self.0.len() <= characters || self.0.chars().nth(characters).is_none() {
             return;
         }
-        let end = self
-            .0
-            .char_indices()
-            .nth(characters.saturating_sub(1))
-            .map_or(0, |(at, _)| at);
+        let end = self.0.char_indices().nth(characters.saturating_sub(1)).map_or(0, |(at, _)| at);
         self.0.truncate(end);
         self.0.push('…');
         self.0.shrink_to_fit();
@@ -105,9 +98,7 @@ fn class(character: char) -> Class {
     match character.general_category() {
         GeneralCategory::Control if character == '\t' => Class::Space,
         GeneralCategory::Control => Class::Drop,
-        GeneralCategory::Format
-        | GeneralCategory::LineSeparator
-        | GeneralCategory::ParagraphSeparator => Class::Escape,
+        GeneralCategory::Format | GeneralCategory::LineSeparator | GeneralCategory::ParagraphSeparator => Class::Escape,
         GeneralCategory::NonspacingMark | GeneralCategory::EnclosingMark => Class::Mark,
         _ => Class::Plain,
     }
@@ -175,18 +166,12 @@ mod tests {
 
     #[test]
     fn controls_are_dropped_and_a_tab_becomes_a_space() {
-        assert_eq!(
-            Sanitized::new("a\r\n\tb\u{7f}\u{9b}31m\u{1b}]0;x\u{7}").as_str(),
-            "a b31m]0;x"
-        );
+        assert_eq!(Sanitized::new("a\r\n\tb\u{7f}\u{9b}31m\u{1b}]0;x\u{7}").as_str(), "a b31m]0;x");
     }
 
     #[test]
     fn invisible_characters_become_visible() {
-        assert_eq!(
-            Sanitized::new("\u{200b}\u{feff}\u{2028}\u{e0041}").as_str(),
-            "<U+200B><U+FEFF><U+2028><U+E0041>"
-        );
+        assert_eq!(Sanitized::new("\u{200b}\u{feff}\u{2028}\u{e0041}").as_str(), "<U+200B><U+FEFF><U+2028><U+E0041>");
     }
 
     #[test]

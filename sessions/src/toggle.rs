@@ -182,19 +182,12 @@ impl ToggleName {
 
     /// Finds a toggle by its long name or an alias; upper and lower case differ.
     pub fn parse(text: &str) -> Result<Self, ToggleError> {
-        TOGGLES
-            .iter()
-            .find(|spec| spec.long == text || spec.aliases.contains(&text))
-            .map(|spec| spec.name)
-            .ok_or_else(|| ToggleError::UnknownName {
+        TOGGLES.iter().find(|spec| spec.long == text || spec.aliases.contains(&text)).map(|spec| spec.name).ok_or_else(
+            || ToggleError::UnknownName {
                 found: Sanitized::new(text),
-                nearest: nearest(
-                    text,
-                    TOGGLES
-                        .iter()
-                        .flat_map(|spec| spec.aliases.iter().copied().chain([spec.long])),
-                ),
-            })
+                nearest: nearest(text, TOGGLES.iter().flat_map(|spec| spec.aliases.iter().copied().chain([spec.long]))),
+            },
+        )
     }
 }
 
@@ -204,10 +197,7 @@ impl ToggleSpec {
         if self.values.is_empty() {
             return parse_nanoseconds(text)
                 .map(ToggleValue::Nanoseconds)
-                .ok_or_else(|| ToggleError::NotADuration {
-                    toggle: self.long,
-                    found: Sanitized::new(text),
-                });
+                .ok_or_else(|| ToggleError::NotADuration { toggle: self.long, found: Sanitized::new(text) });
         }
         (0_u8..)
             .zip(self.values)
@@ -225,16 +215,9 @@ impl ToggleSpec {
     /// take, as a hostile peer may send, shows as `?`.
     pub fn show(&self, value: ToggleValue) -> Cow<'static, str> {
         match value {
-            ToggleValue::Choice(index) => self
-                .values
-                .get(usize::from(index))
-                .copied()
-                .unwrap_or("?")
-                .into(),
+            ToggleValue::Choice(index) => self.values.get(usize::from(index)).copied().unwrap_or("?").into(),
             ToggleValue::Nanoseconds(0) => "0".into(),
-            ToggleValue::Nanoseconds(count) if count % 1_000 == 0 => {
-                format!("{}us", count / 1_000).into()
-            }
+            ToggleValue::Nanoseconds(count) if count % 1_000 == 0 => format!("{}us", count / 1_000).into(),
             ToggleValue::Nanoseconds(count) => format!("{count}ns").into(),
         }
     }
@@ -269,12 +252,7 @@ pub(crate) fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>)
     }
     let text = text.to_lowercase();
     candidates
-        .map(|candidate| {
-            (
-                strsim::damerau_levenshtein(&text, &candidate.to_lowercase()),
-                candidate,
-            )
-        })
+        .map(|candidate| (strsim::damerau_levenshtein(&text, &candidate.to_lowercase()), candidate))
         .min_by_key(|(distance, _)| *distance)
         .filter(|(distance, candidate)| *distance <= 1 + candidate.len() / 4)
         .map(|(_, candidate)| candidate)
@@ -304,16 +282,10 @@ impl ToggleAssignment {
     /// # Ok::<(), coalmine_sessions::ToggleError>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self, ToggleError> {
-        let (name, value) = text
-            .split_once('=')
-            .ok_or_else(|| ToggleError::NotAnAssignment {
-                found: Sanitized::new(text),
-            })?;
+        let (name, value) =
+            text.split_once('=').ok_or_else(|| ToggleError::NotAnAssignment { found: Sanitized::new(text) })?;
         let name = ToggleName::parse(name)?;
-        Ok(Self {
-            name,
-            value: name.spec().parse_value(value)?,
-        })
+        Ok(Self { name, value: name.spec().parse_value(value)? })
     }
 }
 
@@ -367,9 +339,7 @@ pub enum ToggleError {
 }
 
 pub(crate) fn suggestion(nearest: Option<&str>) -> String {
-    nearest.map_or_else(String::new, |nearest| {
-        format!(" (did you mean `{nearest}`?)")
-    })
+    nearest.map_or_else(String::new, |nearest| format!(" (did you mean `{nearest}`?)"))
 }
 
 fn expectation(values: &[&str]) -> String {
@@ -419,10 +389,7 @@ mod tests {
     #[test]
     fn errors_name_the_thing_and_what_to_do() {
         let error = |text: &str| ToggleAssignment::parse(text).unwrap_err().to_string();
-        assert_eq!(
-            error("overlap"),
-            "`overlap` does not set a toggle: write NAME=VALUE, for example `overlap=0`."
-        );
+        assert_eq!(error("overlap"), "`overlap` does not set a toggle: write NAME=VALUE, for example `overlap=0`.");
         assert!(error("SGLANG_OPT_USE_MULTISTREAM_OVERLAP=0").starts_with(
             "There is no toggle `SGLANG_OPT_USE_MULTISTREAM_OVERLAP` (did you mean `SGLANG_OPT_USE_MULTI_STREAM_OVERLAP`?). The toggles are SGLANG_"
         ));
@@ -441,19 +408,7 @@ mod tests {
     #[test]
     fn times_out_of_range_are_refused() {
         let spec = ToggleName::NudgeMain.spec();
-        for text in [
-            "",
-            "us",
-            "ns",
-            "-1",
-            "+1",
-            "1.5us",
-            "1001us",
-            "1000001",
-            "99999999999",
-            "4294968us",
-            "3 us",
-        ] {
+        for text in ["", "us", "ns", "-1", "+1", "1.5us", "1001us", "1000001", "99999999999", "4294968us", "3 us"] {
             assert!(spec.parse_value(text).is_err(), "{text}");
         }
     }

@@ -63,9 +63,7 @@ pub enum CanaryMode {
 
 impl Default for Toggles {
     fn default() -> Self {
-        Self {
-            values: TOGGLES.map(|spec| spec.default),
-        }
+        Self { values: TOGGLES.map(|spec| spec.default) }
     }
 }
 
@@ -79,11 +77,7 @@ impl Toggles {
     pub fn set(&mut self, name: ToggleName, value: ToggleValue) -> Result<(), ToggleError> {
         let spec = name.spec();
         if !spec.accepts(value) {
-            return Err(ToggleError::Unacceptable {
-                toggle: spec.long,
-                value,
-                values: spec.values,
-            });
+            return Err(ToggleError::Unacceptable { toggle: spec.long, value, values: spec.values });
         }
         self.values[name as usize] = value;
         Ok(())
@@ -193,10 +187,7 @@ mod tests {
             ["bf16", "fp8", "f32"].map(|v| with(&format!("index-k={v}")).index_k()),
             [IndexK::Bf16, IndexK::Fp8, IndexK::F32]
         );
-        assert_eq!(
-            ["fp8", "f32"].map(|v| with(&format!("kv-rows={v}")).kv_rows()),
-            [KvRows::Fp8, KvRows::F32]
-        );
+        assert_eq!(["fp8", "f32"].map(|v| with(&format!("kv-rows={v}")).kv_rows()), [KvRows::Fp8, KvRows::F32]);
         assert_eq!(
             ["sentinel", "skip", "scatter"].map(|v| with(&format!("padding={v}")).padding()),
             [Padding::Sentinel, Padding::Skip, Padding::Scatter]
@@ -212,10 +203,7 @@ mod tests {
     #[test]
     fn a_value_of_another_toggle_is_refused() {
         assert_eq!(
-            Toggles::default()
-                .set(ToggleName::Eager, ToggleValue::Choice(7))
-                .unwrap_err()
-                .to_string(),
+            Toggles::default().set(ToggleName::Eager, ToggleValue::Choice(7)).unwrap_err().to_string(),
             "The toggle `eager` does not take the value Choice(7). Give it one of 0, 1."
         );
     }

@@ -50,7 +50,9 @@ pub enum EngineError {
         tokens: usize,
     },
     /// A page arrived changed.
-    #[error("Page {page} of the {family} pool of layer {layer} arrived on the decode side with another checksum than it was sent with.")]
+    #[error(
+        "Page {page} of the {family} pool of layer {layer} arrived on the decode side with another checksum than it was sent with."
+    )]
     Transfer {
         /// The pool's family.
         family: &'static str,

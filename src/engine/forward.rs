@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use coalmine_kernels::operators::{
-    ArgMax, CompressedEntries, Compress, Embed, EntryPool, ExpandMetadata, Experts, GroupedLinear, HyperHead,
-    HyperPost, HyperPre, HyperShape, HyperWeights, IndexFormat, IndexLogits, IndexQuery, IndexTopK, Linear, NormRows,
-    NormRotateQuery, PAGE_TOKENS, Ratio, Route, SharedExpert, SparseAttention, StoreKv, Tensor,
+    ArgMax, Compress, CompressedEntries, Embed, EntryPool, ExpandMetadata, Experts, GroupedLinear, HyperHead,
+    HyperPost, HyperPre, HyperShape, HyperWeights, IndexFormat, IndexLogits, IndexQuery, IndexTopK, Linear,
+    NormRotateQuery, NormRows, PAGE_TOKENS, Ratio, Route, SharedExpert, SparseAttention, StoreKv, Tensor,
 };
 use coalmine_kernels::{Cost, Extent, Lane, NodeIndex, Recorder, Transient};
 
@@ -388,13 +388,10 @@ impl Pass<'_> {
             );
             held.push(state);
             let (slots, extent) = match layer.kind {
-                AttentionKind::Ratio128 => {
-                    (expanded.c128_page_indices, Extent::PerRatio128Entry(served.kv_row as f64))
+                AttentionKind::Ratio128 => (expanded.c128_page_indices, Extent::PerRatio128Entry(served.kv_row as f64)),
+                AttentionKind::Ratio4 | AttentionKind::Sliding => {
+                    (expanded.c4_sparse_page_indices, Extent::PerRow((served.index_topk * served.kv_row) as f64))
                 }
-                AttentionKind::Ratio4 | AttentionKind::Sliding => (
-                    expanded.c4_sparse_page_indices,
-                    Extent::PerRow((served.index_topk * served.kv_row) as f64),
-                ),
             };
             entries = Some((CompressedEntries { pool, slots }, extent));
         }
@@ -443,12 +440,7 @@ impl Pass<'_> {
                 Arc::clone(&layer.rotary),
                 o,
             ),
-            costs.attention(
-                key::QUERY,
-                key::ATTENDED,
-                key::SWA,
-                entries.map(|(_, extent)| (key::ENTRIES, extent)),
-            ),
+            costs.attention(key::QUERY, key::ATTENDED, key::SWA, entries.map(|(_, extent)| (key::ENTRIES, extent))),
         );
         let grouped_columns = config.o_groups * config.o_lora_rank;
         let grouped = self.transient(recorder, Lane::MAIN, "grouped output", grouped_columns);

@@ -25,8 +25,8 @@ pub use host::spawn;
 pub use model::Model;
 pub use pools::{Family, Formats, Holding, Ownership, PoolSizes, Pools, transfer};
 pub use runner::{
-    CostFactor, Moment, PREFILL_ROWS, Row, RowDivergence, Runner, RunnerShape, Side, StepModes, StepOutcome, buckets, index_format,
-    kv_format,
+    CostFactor, Moment, PREFILL_ROWS, Row, RowDivergence, Runner, RunnerShape, Side, StepModes, StepOutcome, buckets,
+    index_format, kv_format,
 };
 pub use scheduler::{CONTEXT, Engine, EngineOptions, OVERLAP_ROWS, Progress};
 pub use served::ServedShape;

@@ -188,9 +188,8 @@ impl Pools {
                 }
             };
             let ratio4 = layer.attention == AttentionKind::Ratio4;
-            let index_state = ratio4.then(|| {
-                state(memory, Family::IndexState, 4 * config.index_head_dim, sizes.pages, RATIO4_RING)
-            });
+            let index_state =
+                ratio4.then(|| state(memory, Family::IndexState, 4 * config.index_head_dim, sizes.pages, RATIO4_RING));
             let index = ratio4.then(|| {
                 let layout = PageLayout::index(formats.index, config.index_head_dim, PAGE_TOKENS / 4);
                 let range = memory.reserve(layout.bytes(sizes.pages));

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use coalmine_kernels::operators::{IndexFormat, KvFormat, Tensor};
-use coalmine_kernels::virtual_gpu::{
-    Conditions, CostProfile, Foreign, Load, NodeTime, Prepared, VirtualGpu, Witness,
-};
+use coalmine_kernels::virtual_gpu::{Conditions, CostProfile, Foreign, Load, NodeTime, Prepared, VirtualGpu, Witness};
 use coalmine_kernels::{ByteRange, Compute, Graph, Memory, PoolAllocator, Recorder};
 use coalmine_sessions::{IndexK, KvRows, Padding};
 
@@ -264,8 +262,7 @@ impl Runner {
         let margin_us = self.gpu.profile().incident_margin_us;
         let buffers = self.buffers.first(bucket);
         let mut recorder = Recorder::new(label, bucket, !overlap, &mut self.graph_pool, &mut self.gpu.memory);
-        let races =
-            Self::pass(&self.model, &self.pools, &buffers, &self.served, margin_us).record(&mut recorder);
+        let races = Self::pass(&self.model, &self.pools, &buffers, &self.served, margin_us).record(&mut recorder);
         let mut graph = recorder.finish();
         scale_costs(&mut graph, &self.costs);
         let prepared = Prepared::new(graph);
@@ -530,13 +527,7 @@ fn row_range(tensor: Tensor, row: usize) -> ByteRange {
     tensor.range.part(row * tensor.stride(), tensor.stride())
 }
 
-fn compare(
-    memory: &Memory,
-    served: &Buffers,
-    oracle: &Buffers,
-    rows: usize,
-    divergences: &mut Vec<RowDivergence>,
-) {
+fn compare(memory: &Memory, served: &Buffers, oracle: &Buffers, rows: usize, divergences: &mut Vec<RowDivergence>) {
     let equal = |a: Tensor, b: Tensor, row| memory.bytes(row_range(a, row)) == memory.bytes(row_range(b, row));
     for row in 0..rows {
         if equal(served.logits, oracle.logits, row) {
@@ -550,4 +541,3 @@ fn compare(
         divergences.push(RowDivergence { row, first_layer, largest, flipped: token(served) != token(oracle) });
     }
 }
-

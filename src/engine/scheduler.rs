@@ -168,11 +168,7 @@ pub struct Engine {
 
 impl Engine {
     /// Builds an engine and announces it.
-    pub fn new(
-        checkpoint: &Checkpoint,
-        options: EngineOptions,
-        events: Arc<EventSender>,
-    ) -> Result<Self, EngineError> {
+    pub fn new(checkpoint: &Checkpoint, options: EngineOptions, events: Arc<EventSender>) -> Result<Self, EngineError> {
         options.check(checkpoint)?;
         let context = context_for(options.turns);
         let model = Arc::new(Model::new(checkpoint, context));
@@ -447,8 +443,7 @@ impl Engine {
             swa_pages: agent.holding.swa_pages[..source.swa_pages.len()].to_vec(),
             request: agent.holding.request,
         };
-        let moved =
-            transfer(&mut runner.gpu.memory, (&runner.prefill_pools, &source), (&runner.pools, &target));
+        let moved = transfer(&mut runner.gpu.memory, (&runner.prefill_pools, &source), (&runner.pools, &target));
         if let Err(mismatch) = moved {
             let buffer = &self.runner.pools.buffers[mismatch.buffer];
             return Err(EngineError::Transfer {

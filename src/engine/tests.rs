@@ -54,10 +54,18 @@ struct Company {
 
 impl Company {
     /// Prefills sequences of the given lengths in chunks.
-    fn new(model: &Arc<Model>, formats: Formats, rows: usize, seeds: &[(u64, usize)], chunk: usize, workers: usize) -> Self {
+    fn new(
+        model: &Arc<Model>,
+        formats: Formats,
+        rows: usize,
+        seeds: &[(u64, usize)],
+        chunk: usize,
+        workers: usize,
+    ) -> Self {
         let shape = RunnerShape { rows, sizes: PoolSizes::for_sessions(rows, 512), formats, overlap_rows: 128 };
         let profile = CostProfile::h200();
-        let mut runner = Runner::new(Arc::clone(model), profile, ServedShape::FLASH, 7, compute(workers), shape, &[], 0);
+        let mut runner =
+            Runner::new(Arc::clone(model), profile, ServedShape::FLASH, 7, compute(workers), shape, &[], 0);
         let mut ownership = Ownership::new(shape.sizes);
         let sequences = seeds
             .iter()

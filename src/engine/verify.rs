@@ -175,7 +175,10 @@ fn selection_margin(scores: &[f32], chosen: usize) -> f32 {
 
 /// The largest difference, infinite when a value is not a number.
 pub(super) fn largest_difference(ours: &[f32], theirs: &[f32]) -> f32 {
-    ours.iter().zip(theirs).map(|(a, b)| (a - b).abs()).fold(0f32, |m, d| if d.is_nan() { f32::INFINITY } else { m.max(d) })
+    ours.iter()
+        .zip(theirs)
+        .map(|(a, b)| (a - b).abs())
+        .fold(0f32, |m, d| if d.is_nan() { f32::INFINITY } else { m.max(d) })
 }
 
 /// Opens a directory and verifies it.
@@ -184,4 +187,3 @@ pub fn verify_directory(directory: &std::path::Path, compute: Compute) -> Result
     let reference = Reference::open(directory)?;
     verify(&directory.display().to_string(), &checkpoint, &reference, compute)
 }
-

@@ -177,10 +177,9 @@ impl LocationCanary {
             let end = (written.range.end() + NEIGHBOURHOOD).min(page.end()).min(next);
             hasher.reset();
             hasher.update(memory.bytes(ByteRange { start, length: written.range.start.saturating_sub(start) }));
-            hasher.update(memory.bytes(ByteRange {
-                start: written.range.end(),
-                length: end.saturating_sub(written.range.end()),
-            }));
+            hasher.update(
+                memory.bytes(ByteRange { start: written.range.end(), length: end.saturating_sub(written.range.end()) }),
+            );
             hashes.push((written.buffer, written.page, hasher.digest()));
         }
         hashes

@@ -22,15 +22,7 @@ pub(super) fn exp_lanes<A: Arithmetic>(a: A, x: A::V) -> A::V {
     let r = a.fma(n, a.splat(-LN_2_HIGH), x);
     let r = a.fma(n, a.splat(-LN_2_LOW), r);
     let mut series = a.splat(1.0 / 5040.0);
-    for coefficient in [
-        1.0 / 720.0,
-        1.0 / 120.0,
-        1.0 / 24.0,
-        1.0 / 6.0,
-        0.5,
-        1.0,
-        1.0,
-    ] {
+    for coefficient in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
         series = a.fma(series, r, a.splat(coefficient));
     }
     let half = a.fma(n, a.splat(0.5), magic);
@@ -67,11 +59,7 @@ fn sqrt_softplus_lanes<A: Arithmetic>(a: A, x: A::V) -> A::V {
 /// # Panics
 /// If the lengths differ.
 pub fn exp(cpu: Cpu, x: &[f32], out: &mut [f32]) {
-    cpu.run(Map {
-        x,
-        out,
-        function: Exp,
-    });
+    cpu.run(Map { x, out, function: Exp });
 }
 
 /// `1 / (1 + e^-x)`, bit for bit what the vectorised operators use.
@@ -89,11 +77,7 @@ pub fn sqrt_softplus(x: f32) -> f32 {
 /// # Panics
 /// If the lengths differ.
 pub fn sqrt_softplus_all(cpu: Cpu, x: &[f32], out: &mut [f32]) {
-    cpu.run(Map {
-        x,
-        out,
-        function: SqrtSoftplus,
-    });
+    cpu.run(Map { x, out, function: SqrtSoftplus });
 }
 
 /// `out = silu(min(gate, limit)) * clamp(up, -limit, limit)` (dsv4.md 1.8), where `silu(g) = g / (1 + e^-g)`. An
@@ -102,16 +86,8 @@ pub fn sqrt_softplus_all(cpu: Cpu, x: &[f32], out: &mut [f32]) {
 /// # Panics
 /// If the lengths differ.
 pub fn swiglu(cpu: Cpu, gate: &[f32], up: &[f32], limit: f32, out: &mut [f32]) {
-    assert!(
-        gate.len() == out.len() && up.len() == out.len(),
-        "swiglu: lengths differ"
-    );
-    cpu.run(Swiglu {
-        gate,
-        up,
-        limit,
-        out,
-    });
+    assert!(gate.len() == out.len() && up.len() == out.len(), "swiglu: lengths differ");
+    cpu.run(Swiglu { gate, up, limit, out });
 }
 
 trait Function {
@@ -177,13 +153,7 @@ impl Kernel for Swiglu<'_> {
         let (up, up_rest) = self.up.as_chunks::<LANES>();
         let (out, out_rest) = self.out.as_chunks_mut::<LANES>();
         for ((gate, up), out) in gate.iter().zip(up).zip(out) {
-            *out = lanes.store(swiglu_lanes(
-                lanes,
-                lanes.load(gate),
-                lanes.load(up),
-                low,
-                high,
-            ));
+            *out = lanes.store(swiglu_lanes(lanes, lanes.load(gate), lanes.load(up), low, high));
         }
         if !gate_rest.is_empty() {
             let (gate, up) = (lanes.load_some(gate_rest), lanes.load_some(up_rest));
@@ -196,10 +166,7 @@ impl Kernel for Swiglu<'_> {
 fn swiglu_lanes<L: Lanes>(lanes: L, gate: L::V, up: L::V, low: L::V, high: L::V) -> L::V {
     let gate = lanes.min(high, gate);
     let up = lanes.max(low, lanes.min(high, up));
-    let denominator = lanes.add(
-        lanes.splat(1.0),
-        exp_lanes(lanes, lanes.sub(lanes.zero(), gate)),
-    );
+    let denominator = lanes.add(lanes.splat(1.0), exp_lanes(lanes, lanes.sub(lanes.zero(), gate)));
     lanes.mul(lanes.div(gate, denominator), up)
 }
 
@@ -222,9 +189,7 @@ mod tests {
 
     #[test]
     fn exp_is_accurate() {
-        let x: Vec<f32> = (0..2_000_000)
-            .map(|i| -104.0 + i as f32 * (192.5 / 2_000_000.0))
-            .collect();
+        let x: Vec<f32> = (0..2_000_000).map(|i| -104.0 + i as f32 * (192.5 / 2_000_000.0)).collect();
         let mut worst = 0.0;
         let mut worst_subnormal = 0.0;
         for (&x, value) in x.iter().zip(exp_of(&x)) {
@@ -242,17 +207,7 @@ mod tests {
 
     #[test]
     fn exp_at_the_edges() {
-        let x = [
-            0.0,
-            -0.0,
-            f32::NEG_INFINITY,
-            -1e30,
-            -105.0,
-            f32::INFINITY,
-            1e30,
-            88.73,
-            f32::MIN_POSITIVE,
-        ];
+        let x = [0.0, -0.0, f32::NEG_INFINITY, -1e30, -105.0, f32::INFINITY, 1e30, 88.73, f32::MIN_POSITIVE];
         let inf = f32::INFINITY;
         assert_eq!(exp_of(&x), [1.0, 1.0, 0.0, 0.0, 0.0, inf, inf, inf, 1.0]);
         assert!(exp_of(&[f32::NAN])[0].is_nan());
@@ -316,13 +271,7 @@ mod tests {
             close(&result, &expected, 1e-6);
         }
         let mut out = [0.0; 2];
-        swiglu(
-            Cpu::detect(),
-            &[f32::NAN, 1.0],
-            &[1.0, f32::NAN],
-            10.0,
-            &mut out,
-        );
+        swiglu(Cpu::detect(), &[f32::NAN, 1.0], &[1.0, f32::NAN], 10.0, &mut out);
         assert!(out[0].is_nan() && out[1].is_nan());
     }
 }

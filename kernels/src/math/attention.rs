@@ -12,7 +12,6 @@ use super::cpu::{Cpu, Kernel, LANES, Lanes};
 ///
 /// # Panics
 /// If a slice has another length.
-#[allow(clippy::too_many_arguments)]
 pub fn attention_row(
     cpu: Cpu,
     q: &[f32],
@@ -34,17 +33,7 @@ pub fn attention_row(
         out.fill(0.0);
         return;
     }
-    cpu.run(Attention {
-        q,
-        heads,
-        head_dim,
-        kv,
-        keys,
-        sinks,
-        scale,
-        scores: &mut scores[..heads * keys],
-        out,
-    });
+    cpu.run(Attention { q, heads, head_dim, kv, keys, sinks, scale, scores: &mut scores[..heads * keys], out });
 }
 
 struct Attention<'a> {
@@ -67,11 +56,7 @@ impl Kernel for Attention<'_> {
         let (dim, keys) = (self.head_dim, self.keys);
         let mut head = 0;
         while head < self.heads {
-            let block = Block {
-                dim,
-                kv: self.kv,
-                scale: self.scale,
-            };
+            let block = Block { dim, kv: self.kv, scale: self.scale };
             let left = self.heads - head;
             let q = &self.q[head * dim..];
             let sinks = &self.sinks[head..];
@@ -269,13 +254,7 @@ impl Block<'_> {
 
     /// The same for the values past the last whole chunk.
     #[inline(always)]
-    fn last_values<L: Lanes, const H: usize>(
-        self,
-        lanes: L,
-        weights: [&[f32]; H],
-        scales: [L::V; H],
-        out: &mut [f32],
-    ) {
+    fn last_values<L: Lanes, const H: usize>(self, lanes: L, weights: [&[f32]; H], scales: [L::V; H], out: &mut [f32]) {
         let start = self.dim / LANES * LANES;
         let mut sums = [lanes.zero(); H];
         for (s, value) in self.kv.chunks_exact(self.dim).enumerate() {
@@ -351,14 +330,7 @@ mod tests {
     impl Case {
         fn new(heads: usize, dim: usize, keys: usize) -> Self {
             let q = values(1, heads * dim).iter().map(|x| x * 3.0).collect();
-            Self {
-                heads,
-                dim,
-                keys,
-                q,
-                kv: values(2, keys * dim),
-                sinks: values(3, heads),
-            }
+            Self { heads, dim, keys, q, kv: values(2, keys * dim), sinks: values(3, heads) }
         }
 
         fn run(&self, cpu: Cpu) -> Vec<f32> {
@@ -387,11 +359,7 @@ mod tests {
                     .kv
                     .chunks(self.dim)
                     .map(|key| {
-                        let dot: f64 = q
-                            .iter()
-                            .zip(key)
-                            .map(|(&q, &k)| f64::from(q) * f64::from(k))
-                            .sum();
+                        let dot: f64 = q.iter().zip(key).map(|(&q, &k)| f64::from(q) * f64::from(k)).sum();
                         (dot * 0.125).exp()
                     })
                     .collect();
@@ -411,14 +379,7 @@ mod tests {
 
     #[test]
     fn follows_the_formula_at_every_level() {
-        for (heads, dim, keys) in [
-            (1, 16, 1),
-            (4, 64, 130),
-            (7, 40, 33),
-            (2, 8, 5),
-            (8, 128, 200),
-            (3, 21, 16),
-        ] {
+        for (heads, dim, keys) in [(1, 16, 1), (4, 64, 130), (7, 40, 33), (2, 8, 5), (8, 128, 200), (3, 21, 16)] {
             let case = Case::new(heads, dim, keys);
             close(&same_everywhere(|cpu| case.run(cpu)), &case.exact(), 2e-6);
         }

@@ -22,12 +22,7 @@ pub struct PoolSlot<'a> {
 ///
 /// # Panics
 /// If there is no slot or a slice is too short.
-pub fn compress_pool<'a>(
-    cpu: Cpu,
-    slots: usize,
-    slot: impl Fn(usize) -> PoolSlot<'a>,
-    out: &mut [f32],
-) {
+pub fn compress_pool<'a>(cpu: Cpu, slots: usize, slot: impl Fn(usize) -> PoolSlot<'a>, out: &mut [f32]) {
     assert!(slots > 0, "compress_pool: no slots");
     cpu.run(Pool { slots, slot, out });
 }
@@ -59,10 +54,7 @@ impl<'a, F: Fn(usize) -> PoolSlot<'a>> Kernel for Pool<'_, F> {
             *out = lanes.store(pooled);
         }
         if !rest.is_empty() {
-            let channels = Part {
-                start: done,
-                width: rest.len(),
-            };
+            let channels = Part { start: done, width: rest.len() };
             let [pooled] = pool(lanes, self.slots, &self.slot, channels);
             lanes.store_some(pooled, rest);
         }
@@ -149,11 +141,7 @@ mod tests {
     fn run(cpu: Cpu, rows: [&[f32]; 3], slots: usize, channels: usize) -> Vec<f32> {
         let mut out = vec![0.0; channels];
         let [values, scores, biases] = rows.map(|rows| move |i: usize| &rows[i * channels..]);
-        let slot = |i| PoolSlot {
-            values: values(i),
-            scores: scores(i),
-            biases: biases(i),
-        };
+        let slot = |i| PoolSlot { values: values(i), scores: scores(i), biases: biases(i) };
         compress_pool(cpu, slots, slot, &mut out);
         out
     }
@@ -168,10 +156,7 @@ mod tests {
                     let at = |i: usize| i * channels + c;
                     let weight = |i| (f64::from(scores[at(i)]) + f64::from(biases[at(i)])).exp();
                     let total: f64 = (0..slots).map(weight).sum();
-                    (0..slots)
-                        .map(|i| weight(i) * f64::from(x[at(i)]))
-                        .sum::<f64>()
-                        / total
+                    (0..slots).map(|i| weight(i) * f64::from(x[at(i)])).sum::<f64>() / total
                 })
                 .collect();
             close(&result, &exact, 1e-6);

@@ -41,12 +41,7 @@ enum Token {
 impl Cpu {
     /// The best level that this processor has.
     pub fn detect() -> Self {
-        [Level::X86V4, Level::X86V3]
-            .into_iter()
-            .find_map(Self::forced)
-            .unwrap_or(Self {
-                token: Token::Scalar,
-            })
+        [Level::X86V4, Level::X86V3].into_iter().find_map(Self::forced).unwrap_or(Self { token: Token::Scalar })
     }
 
     /// Exactly the level asked for, or `None` if this processor does not have it. For tests and comparisons.
@@ -79,15 +74,9 @@ impl Cpu {
     pub(super) fn run<K: Kernel>(self, kernel: K) -> K::Output {
         match self.token {
             #[cfg(target_arch = "x86_64")]
-            Token::V4(token) => token.vectorize(With {
-                kernel,
-                lanes: token,
-            }),
+            Token::V4(token) => token.vectorize(With { kernel, lanes: token }),
             #[cfg(target_arch = "x86_64")]
-            Token::V3(token) => token.vectorize(With {
-                kernel,
-                lanes: token,
-            }),
+            Token::V3(token) => token.vectorize(With { kernel, lanes: token }),
             Token::Scalar => kernel.run(Plain),
         }
     }
@@ -171,9 +160,7 @@ pub(super) trait Lanes: Arithmetic {
     /// Largest lane; unspecified which if one is a NaN.
     #[inline(always)]
     fn largest(self, values: Self::V) -> f32 {
-        self.store(values)
-            .into_iter()
-            .fold(f32::NEG_INFINITY, |a, b| if a > b { a } else { b })
+        self.store(values).into_iter().fold(f32::NEG_INFINITY, |a, b| if a > b { a } else { b })
     }
 }
 
@@ -345,13 +332,7 @@ impl Lanes for pulp::x86::V4 {
 /// Of four vectors the sums of quarters 0 and 2 and of 1 and 3, and the sums of those, one a quarter.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn v4_quarters(
-    v4: pulp::x86::V4,
-    a: pulp::f32x16,
-    b: pulp::f32x16,
-    c: pulp::f32x16,
-    d: pulp::f32x16,
-) -> pulp::f32x16 {
+fn v4_quarters(v4: pulp::x86::V4, a: pulp::f32x16, b: pulp::f32x16, c: pulp::f32x16, d: pulp::f32x16) -> pulp::f32x16 {
     let f = v4.avx512f;
     let (a, b, c, d) = (pulp::cast(a), pulp::cast(b), pulp::cast(c), pulp::cast(d));
     let ab = v4.add_f32x16(
@@ -374,10 +355,7 @@ fn v4_quarters(
 #[inline(always)]
 fn v4_pairs(v4: pulp::x86::V4, a: pulp::f32x16, b: pulp::f32x16) -> pulp::f32x16 {
     let (a, b) = (pulp::cast(a), pulp::cast(b));
-    v4.add_f32x16(
-        pulp::cast(v4.avx512f._mm512_unpacklo_ps(a, b)),
-        pulp::cast(v4.avx512f._mm512_unpackhi_ps(a, b)),
-    )
+    v4.add_f32x16(pulp::cast(v4.avx512f._mm512_unpacklo_ps(a, b)), pulp::cast(v4.avx512f._mm512_unpackhi_ps(a, b)))
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -414,10 +392,7 @@ impl Arithmetic for pulp::x86::V3 {
     }
     #[inline(always)]
     fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        [
-            self.mul_add_f32x8(a[0], b[0], c[0]),
-            self.mul_add_f32x8(a[1], b[1], c[1]),
-        ]
+        [self.mul_add_f32x8(a[0], b[0], c[0]), self.mul_add_f32x8(a[1], b[1], c[1])]
     }
     #[inline(always)]
     fn sqrt(self, [a, b]: Self::V) -> Self::V {
@@ -426,14 +401,8 @@ impl Arithmetic for pulp::x86::V3 {
     #[inline(always)]
     fn power_of_two(self, [a, b]: Self::V) -> Self::V {
         let one = self.splat_u32x8(ONE);
-        let (a, b) = (
-            self.shl_const_u32x8::<23>(pulp::cast(a)),
-            self.shl_const_u32x8::<23>(pulp::cast(b)),
-        );
-        [
-            pulp::cast(self.wrapping_add_u32x8(a, one)),
-            pulp::cast(self.wrapping_add_u32x8(b, one)),
-        ]
+        let (a, b) = (self.shl_const_u32x8::<23>(pulp::cast(a)), self.shl_const_u32x8::<23>(pulp::cast(b)));
+        [pulp::cast(self.wrapping_add_u32x8(a, one)), pulp::cast(self.wrapping_add_u32x8(b, one))]
     }
 }
 
@@ -475,18 +444,9 @@ impl Lanes for pulp::x86::V3 {
     fn swap(self, [a, b]: Self::V, bit: Bit) -> Self::V {
         let (x, y) = (pulp::cast(a), pulp::cast(b));
         let [x, y] = match bit {
-            Bit::B1 => [
-                self.avx._mm256_permute_ps::<0b10_11_00_01>(x),
-                self.avx._mm256_permute_ps::<0b10_11_00_01>(y),
-            ],
-            Bit::B2 => [
-                self.avx._mm256_permute_ps::<0b01_00_11_10>(x),
-                self.avx._mm256_permute_ps::<0b01_00_11_10>(y),
-            ],
-            Bit::B4 => [
-                self.avx._mm256_permute2f128_ps::<0x01>(x, x),
-                self.avx._mm256_permute2f128_ps::<0x01>(y, y),
-            ],
+            Bit::B1 => [self.avx._mm256_permute_ps::<0b10_11_00_01>(x), self.avx._mm256_permute_ps::<0b10_11_00_01>(y)],
+            Bit::B2 => [self.avx._mm256_permute_ps::<0b01_00_11_10>(x), self.avx._mm256_permute_ps::<0b01_00_11_10>(y)],
+            Bit::B4 => [self.avx._mm256_permute2f128_ps::<0x01>(x, x), self.avx._mm256_permute2f128_ps::<0x01>(y, y)],
             Bit::B8 => [y, x],
         };
         [pulp::cast(x), pulp::cast(y)]
@@ -495,10 +455,7 @@ impl Lanes for pulp::x86::V3 {
     fn at_least(self, a: Self::V, b: Self::V) -> u32 {
         let low = pulp::cast(self.cmp_le_f32x8(b[0], a[0]));
         let high = pulp::cast(self.cmp_le_f32x8(b[1], a[1]));
-        let (low, high) = (
-            self.avx._mm256_movemask_ps(low),
-            self.avx._mm256_movemask_ps(high),
-        );
+        let (low, high) = (self.avx._mm256_movemask_ps(low), self.avx._mm256_movemask_ps(high));
         (low | high << 8) as u32
     }
     #[inline(always)]
@@ -517,10 +474,7 @@ fn v3_sum_each(v3: pulp::x86::V3, v: [[pulp::f32x8; 2]; 8]) -> pulp::f32x8 {
     let d = v3_halves(v3, v[3], v[7]);
     let (a, b) = (v3_pairs(v3, a, b), v3_pairs(v3, c, d));
     let (a, b) = (pulp::cast(a), pulp::cast(b));
-    v3.add_f32x8(
-        pulp::cast(v3.avx._mm256_unpacklo_pd(a, b)),
-        pulp::cast(v3.avx._mm256_unpackhi_pd(a, b)),
-    )
+    v3.add_f32x8(pulp::cast(v3.avx._mm256_unpacklo_pd(a, b)), pulp::cast(v3.avx._mm256_unpackhi_pd(a, b)))
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -538,10 +492,7 @@ fn v3_halves(v3: pulp::x86::V3, a: [pulp::f32x8; 2], b: [pulp::f32x8; 2]) -> pul
 #[inline(always)]
 fn v3_pairs(v3: pulp::x86::V3, a: pulp::f32x8, b: pulp::f32x8) -> pulp::f32x8 {
     let (a, b) = (pulp::cast(a), pulp::cast(b));
-    v3.add_f32x8(
-        pulp::cast(v3.avx._mm256_unpacklo_ps(a, b)),
-        pulp::cast(v3.avx._mm256_unpackhi_ps(a, b)),
-    )
+    v3.add_f32x8(pulp::cast(v3.avx._mm256_unpacklo_ps(a, b)), pulp::cast(v3.avx._mm256_unpackhi_ps(a, b)))
 }
 
 /// Arrays, for targets without a detected level. On x86, where only ancient machines get here and a fused multiply-add
@@ -551,10 +502,7 @@ struct Plain;
 
 /// One lane-wise operation of [`Plain`].
 #[inline(always)]
-fn each<const N: usize>(
-    operands: [[f32; LANES]; N],
-    operation: impl Fn([f32; N]) -> f32,
-) -> [f32; LANES] {
+fn each<const N: usize>(operands: [[f32; LANES]; N], operation: impl Fn([f32; N]) -> f32) -> [f32; LANES] {
     std::array::from_fn(|lane| operation(std::array::from_fn(|n| operands[n][lane])))
 }
 
@@ -677,9 +625,7 @@ mod tests {
                 lanes.swap(a, Bit::B2),
                 lanes.swap(a, Bit::B4),
                 lanes.swap(a, Bit::B8),
-                lanes.sum_each(std::array::from_fn(|i| {
-                    lanes.mul(a, lanes.splat(1.0 / (i as f32 + 3.0)))
-                })),
+                lanes.sum_each(std::array::from_fn(|i| lanes.mul(a, lanes.splat(1.0 / (i as f32 + 3.0))))),
             ] {
                 out.extend(lanes.store(result));
                 let mut some = [7.0; 5];
@@ -720,14 +666,9 @@ mod tests {
             fn run<L: Lanes>(self, lanes: L) -> Vec<f32> {
                 let (one, nan) = (lanes.splat(1.0), lanes.splat(f32::NAN));
                 assert_eq!(lanes.at_least(nan, one) | lanes.at_least(one, nan), 0);
-                [
-                    lanes.max(one, nan),
-                    lanes.min(one, nan),
-                    lanes.max(nan, one),
-                    lanes.min(nan, one),
-                ]
-                .map(|v| lanes.store(v)[9])
-                .to_vec()
+                [lanes.max(one, nan), lanes.min(one, nan), lanes.max(nan, one), lanes.min(nan, one)]
+                    .map(|v| lanes.store(v)[9])
+                    .to_vec()
             }
         }
         for cpu in levels() {

@@ -36,24 +36,12 @@ pub fn e4m3_encode(value: f32) -> u8 {
     let bits = value.to_bits();
     let magnitude = bits & 0x7fff_ffff;
     // Below 2^-6 the step is 2^-9, which is the step of f32 at 2^14.
-    let subnormal = (f32::from_bits(magnitude) + 16_384.0)
-        .to_bits()
-        .wrapping_sub(16_384f32.to_bits());
+    let subnormal = (f32::from_bits(magnitude) + 16_384.0).to_bits().wrapping_sub(16_384f32.to_bits());
     // Otherwise round away 20 bits to even and move the exponent's bias from 127 to 7.
-    let normal = (magnitude.wrapping_add(0x7_ffff + ((magnitude >> 20) & 1)) >> 20)
-        .wrapping_sub(120 << 3)
-        .min(0x7e);
-    let code = if magnitude < 0x3c80_0000 {
-        subnormal
-    } else {
-        normal
-    };
+    let normal = (magnitude.wrapping_add(0x7_ffff + ((magnitude >> 20) & 1)) >> 20).wrapping_sub(120 << 3).min(0x7e);
+    let code = if magnitude < 0x3c80_0000 { subnormal } else { normal };
     let code = code | (bits >> 31) << 7;
-    if magnitude > 0x7f80_0000 {
-        0x7f
-    } else {
-        code as u8
-    }
+    if magnitude > 0x7f80_0000 { 0x7f } else { code as u8 }
 }
 
 /// [`e4m3_decode`] of each.
@@ -84,11 +72,7 @@ pub fn bf16_encode(value: f32) -> u16 {
     let bits = value.to_bits();
     let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
     let quiet = (bits >> 16) | 0x40;
-    (if bits & 0x7fff_ffff > 0x7f80_0000 {
-        quiet
-    } else {
-        rounded
-    }) as u16
+    (if bits & 0x7fff_ffff > 0x7f80_0000 { quiet } else { rounded }) as u16
 }
 
 /// The value of bf16 bits.
@@ -160,9 +144,7 @@ mod tests {
         (0..0x7f)
             .min_by(|&a, &b| {
                 let distance = |code: u8| (f64::from(e4m3_decode(code)) - magnitude).abs();
-                distance(a)
-                    .total_cmp(&distance(b))
-                    .then((a & 1).cmp(&(b & 1)))
+                distance(a).total_cmp(&distance(b)).then((a & 1).cmp(&(b & 1)))
             })
             .expect("127 codes")
     }
@@ -197,11 +179,7 @@ mod tests {
             let (low, high) = (e4m3_decode(code), e4m3_decode(code + 1));
             // Exact: a value has four bits.
             let middle = (low + high) / 2.0;
-            assert_eq!(
-                e4m3_encode(middle),
-                code + (code & 1),
-                "between {low} and {high}"
-            );
+            assert_eq!(e4m3_encode(middle), code + (code & 1), "between {low} and {high}");
             assert_eq!(e4m3_encode(middle.next_down()), code);
             assert_eq!(e4m3_encode(middle.next_up()), code + 1);
             assert_eq!(e4m3_encode(-middle.next_up()), (code + 1) | 0x80);
@@ -232,10 +210,7 @@ mod tests {
             assert_eq!(again, bits);
             assert_eq!(bf16_round(value).to_bits(), value.to_bits());
             let middle = (u32::from(bits) << 16) + 0x8000;
-            assert_eq!(
-                half::bf16::from_f32(f32::from_bits(middle)).to_bits(),
-                bf16_encode(f32::from_bits(middle))
-            );
+            assert_eq!(half::bf16::from_f32(f32::from_bits(middle)).to_bits(), bf16_encode(f32::from_bits(middle)));
             if value.is_finite() {
                 assert_eq!(bf16_encode(f32::from_bits(middle - 1)), bits);
             }
@@ -257,13 +232,7 @@ mod tests {
                 assert_eq!(ue8m0_scale_up(value.next_down()), byte);
             }
         }
-        for (ratio, byte) in [
-            (0.0, 0),
-            (-3.0, 0),
-            (f32::INFINITY, 254),
-            (f32::NAN, 255),
-            (f32::from_bits(1), 0),
-        ] {
+        for (ratio, byte) in [(0.0, 0), (-3.0, 0), (f32::INFINITY, 254), (f32::NAN, 255), (f32::from_bits(1), 0)] {
             assert_eq!(ue8m0_scale_up(ratio), byte);
         }
     }

@@ -58,8 +58,7 @@ fn within<L: Lanes>(lanes: L, mut values: L::V, n: usize) -> L::V {
     for (stride, bit) in [(1, Bit::B1), (2, Bit::B2), (4, Bit::B4), (8, Bit::B8)] {
         if stride < n {
             // a + b in the lower lane, a - b in the upper.
-            let signs: [f32; LANES] =
-                std::array::from_fn(|lane| if lane & stride == 0 { 1.0 } else { -1.0 });
+            let signs: [f32; LANES] = std::array::from_fn(|lane| if lane & stride == 0 { 1.0 } else { -1.0 });
             values = lanes.fma(values, lanes.load(&signs), lanes.swap(values, bit));
         }
     }

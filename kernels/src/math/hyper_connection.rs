@@ -84,15 +84,7 @@ pub fn hyper_pre(
         let end = rows.min(start + LANES);
         let streams = &streams[start * width..end * width];
         let mut w = [0.0; LANES * MAX_MIXES];
-        matmul(
-            cpu,
-            streams,
-            width,
-            end - start,
-            connection.function,
-            &mut w,
-            mixes,
-        );
+        matmul(cpu, streams, width, end - start, connection.function, &mut w, mixes);
         cpu.run(Pre {
             connection,
             streams,
@@ -109,7 +101,6 @@ pub fn hyper_pre(
 ///
 /// # Panics
 /// If a slice has another length than its shape or there are more than [`MAX_STREAMS`] streams.
-#[allow(clippy::too_many_arguments)]
 pub fn hyper_post(
     cpu: Cpu,
     m: usize,
@@ -130,15 +121,7 @@ pub fn hyper_post(
     if hidden == 0 {
         return;
     }
-    cpu.run(Post {
-        m,
-        hidden,
-        y,
-        post,
-        comb,
-        streams,
-        out,
-    });
+    cpu.run(Post { m, hidden, y, post, comb, streams, out });
 }
 
 /// The collapse before the final norm: `x = sum_i (sigmoid((fn z)_i scale + base_i) + eps) X_i`, from `streams`
@@ -159,12 +142,7 @@ pub fn hyper_head(cpu: Cpu, head: &HyperHead<'_>, streams: &[f32], rows: usize, 
         let streams = &streams[start * width..end * width];
         let mut w = [0.0; LANES * MAX_STREAMS];
         matmul(cpu, streams, width, end - start, head.function, &mut w, m);
-        cpu.run(Head {
-            head,
-            streams,
-            w: &w,
-            x: &mut x[start * head.hidden..end * head.hidden],
-        });
+        cpu.run(Head { head, streams, w: &w, x: &mut x[start * head.hidden..end * head.hidden] });
     }
 }
 
@@ -197,12 +175,7 @@ impl Pre<'_> {
     fn of<L: Lanes, const M: usize>(self, lanes: L) {
         let Self { connection, .. } = self;
         let [scale_pre, scale_post, scale_comb] = connection.scale;
-        let scales = row_scales(
-            lanes,
-            self.streams,
-            M * connection.hidden,
-            connection.norm_eps,
-        );
+        let scales = row_scales(lanes, self.streams, M * connection.hidden, connection.norm_eps);
         let w = |n| lanes.mul(column(lanes, self.w, (2 + M) * M, n), scales);
         let eps = lanes.splat(connection.eps);
 
@@ -210,10 +183,7 @@ impl Pre<'_> {
         for i in 0..M {
             let sigmoid = sigmoid_lanes(lanes, logit(lanes, w(i), scale_pre, connection.base[i]));
             pre[i] = lanes.store(lanes.add(sigmoid, eps));
-            let sigmoid = sigmoid_lanes(
-                lanes,
-                logit(lanes, w(M + i), scale_post, connection.base[M + i]),
-            );
+            let sigmoid = sigmoid_lanes(lanes, logit(lanes, w(M + i), scale_post, connection.base[M + i]));
             scatter(lanes, lanes.add(sigmoid, sigmoid), self.post, M, i);
         }
 
@@ -242,12 +212,7 @@ fn logit<A: Arithmetic>(a: A, w: A::V, scale: f32, base: f32) -> A::V {
 
 /// Softmax over the last index plus `eps`, columns normalised, then `iterations - 1` times rows and columns.
 #[inline(always)]
-fn sinkhorn<L: Lanes, const M: usize>(
-    lanes: L,
-    comb: &mut [[L::V; M]; M],
-    eps: L::V,
-    iterations: usize,
-) {
+fn sinkhorn<L: Lanes, const M: usize>(lanes: L, comb: &mut [[L::V; M]; M], eps: L::V, iterations: usize) {
     let one = lanes.splat(1.0);
     for row in comb.iter_mut() {
         let mut largest = row[0];
@@ -344,11 +309,7 @@ fn collapse<L: Lanes, const M: usize>(
     if hidden == 0 {
         return;
     }
-    for (r, (x, row)) in x
-        .chunks_exact_mut(hidden)
-        .zip(streams.chunks_exact(M * hidden))
-        .enumerate()
-    {
+    for (r, (x, row)) in x.chunks_exact_mut(hidden).zip(streams.chunks_exact(M * hidden)).enumerate() {
         let streams = split::<M>(row, hidden);
         let mut weight = [lanes.zero(); M];
         for i in 0..M {
@@ -487,13 +448,7 @@ impl Post<'_> {
 }
 
 #[inline(always)]
-fn mix<L: Lanes, const M: usize>(
-    lanes: L,
-    y: L::V,
-    x: [L::V; M],
-    post: &[f32; M],
-    comb: &[[f32; M]],
-) -> [L::V; M] {
+fn mix<L: Lanes, const M: usize>(lanes: L, y: L::V, x: [L::V; M], post: &[f32; M], comb: &[[f32; M]]) -> [L::V; M] {
     let mut mixed = x;
     for k in 0..M {
         mixed[k] = lanes.mul(lanes.splat(post[k]), y);
@@ -556,15 +511,7 @@ mod tests {
             let mut x = vec![9.0; rows * self.hidden];
             let mut post = vec![9.0; rows * self.m];
             let mut comb = vec![9.0; rows * self.m * self.m];
-            hyper_pre(
-                cpu,
-                &self.connection(),
-                streams,
-                rows,
-                &mut x,
-                &mut post,
-                &mut comb,
-            );
+            hyper_pre(cpu, &self.connection(), streams, rows, &mut x, &mut post, &mut comb);
             [x, post, comb]
         }
 
@@ -589,8 +536,7 @@ mod tests {
                 posts.extend((0..m).map(|i| 2.0 * sigmoid(logit(m + i, 1))));
                 let mut comb: Vec<Vec<f64>> = (0..m)
                     .map(|j| {
-                        let row: Vec<f64> =
-                            (0..m).map(|k| logit(2 * m + j * m + k, 2).exp()).collect();
+                        let row: Vec<f64> = (0..m).map(|k| logit(2 * m + j * m + k, 2).exp()).collect();
                         let sum: f64 = row.iter().sum();
                         row.into_iter().map(|x| x / sum + 1e-6).collect()
                     })
@@ -659,8 +605,7 @@ mod tests {
                         let own = f64::from(post[r * m + k]) * f64::from(y[r * hidden + c]);
                         let mixed: f64 = (0..m)
                             .map(|j| {
-                                f64::from(comb[(r * m + j) * m + k])
-                                    * f64::from(streams[(r * m + j) * hidden + c])
+                                f64::from(comb[(r * m + j) * m + k]) * f64::from(streams[(r * m + j) * hidden + c])
                             })
                             .sum();
                         exact.push(own + mixed);
@@ -706,9 +651,7 @@ mod tests {
                     })
                     .collect();
                 for c in 0..hidden {
-                    let sum: f64 = (0..m)
-                        .map(|i| collapse[i] * f64::from(row[i * hidden + c]))
-                        .sum();
+                    let sum: f64 = (0..m).map(|i| collapse[i] * f64::from(row[i * hidden + c])).sum();
                     exact.push(sum);
                 }
             }

@@ -10,7 +10,6 @@ use super::cpu::{Cpu, Kernel, LANES, Lanes};
 ///
 /// # Panics
 /// If a slice is too short, or `count` larger than `stride` or `out`.
-#[allow(clippy::too_many_arguments)]
 pub fn index_scores(
     cpu: Cpu,
     q: &[f32],
@@ -24,22 +23,9 @@ pub fn index_scores(
 ) {
     assert_eq!(q.len(), heads * dim, "index_scores: q");
     assert_eq!(weights.len(), heads, "index_scores: weights");
-    assert!(
-        count <= stride && out.len() >= count,
-        "index_scores: count {count}"
-    );
-    assert!(
-        dim == 0 || keys_transposed.len() >= (dim - 1) * stride + count,
-        "index_scores: keys"
-    );
-    cpu.run(Scores {
-        q,
-        weights,
-        dim,
-        keys: keys_transposed,
-        stride,
-        out: &mut out[..count],
-    });
+    assert!(count <= stride && out.len() >= count, "index_scores: count {count}");
+    assert!(dim == 0 || keys_transposed.len() >= (dim - 1) * stride + count, "index_scores: keys");
+    cpu.run(Scores { q, weights, dim, keys: keys_transposed, stride, out: &mut out[..count] });
 }
 
 struct Scores<'a> {
@@ -67,11 +53,7 @@ impl Kernel for Scores<'_> {
         }
         if entry < count {
             let width = count - entry;
-            let keys = Some {
-                keys: &self.keys[entry..],
-                stride: self.stride,
-                width,
-            };
+            let keys = Some { keys: &self.keys[entry..], stride: self.stride, width };
             let [scores] = self.all_heads(lanes, keys);
             lanes.store_some(scores, &mut self.out[entry..]);
         }
@@ -121,10 +103,7 @@ impl Scores<'_> {
     /// Scores of `E` vectors of entries. Returns how many entries those are.
     #[inline(always)]
     fn entries<L: Lanes, const E: usize>(&mut self, lanes: L, entry: usize) -> usize {
-        let keys = Full {
-            keys: &self.keys[entry..],
-            stride: self.stride,
-        };
+        let keys = Full { keys: &self.keys[entry..], stride: self.stride };
         let scores: [L::V; E] = self.all_heads(lanes, keys);
         let out = &mut self.out[entry..].as_chunks_mut::<LANES>().0[..E];
         for e in 0..E {
@@ -189,11 +168,7 @@ impl Scores<'_> {
 /// # Panics
 /// If `out` is shorter than `k` or there are more than 2^31 - 1 scores.
 pub fn top_k(cpu: Cpu, scores: &[f32], k: usize, out: &mut [i32]) {
-    assert!(
-        i32::try_from(scores.len()).is_ok(),
-        "top_k: {} scores",
-        scores.len()
-    );
+    assert!(i32::try_from(scores.len()).is_ok(), "top_k: {} scores", scores.len());
     let (out, unused) = out.split_at_mut(k);
     unused.fill(-1);
     let (chosen, missing) = out.split_at_mut(k.min(scores.len()));
@@ -222,11 +197,7 @@ struct Cut {
 impl Cut {
     /// All scores from `threshold` up, which are known to be `k`.
     fn from(threshold: f32) -> Self {
-        Self {
-            threshold,
-            ties: usize::MAX,
-            nans: 0,
-        }
+        Self { threshold, ties: usize::MAX, nans: 0 }
     }
 
     /// Writes the indices of the scores that belong to it, of which there are as many as places in `chosen`.
@@ -287,11 +258,7 @@ impl Kernel for TopK<'_> {
 fn find_cut<L: Lanes>(lanes: L, scores: &[f32], k: usize) -> Cut {
     let numbers = at_least(lanes, scores, f32::NEG_INFINITY);
     if numbers <= k {
-        return Cut {
-            threshold: f32::NEG_INFINITY,
-            ties: numbers,
-            nans: k - numbers,
-        };
+        return Cut { threshold: f32::NEG_INFINITY, ties: numbers, nans: k - numbers };
     }
     // `inside` scores (at least k) are >= low, `above` (fewer than k) are >= high, which starts out as a NaN.
     let (mut low, mut high) = (order(f32::NEG_INFINITY), order(f32::INFINITY) + 1);
@@ -309,11 +276,7 @@ fn find_cut<L: Lanes>(lanes: L, scores: &[f32], k: usize) -> Cut {
         }
     }
     if high - low == 1 {
-        return Cut {
-            threshold: unorder(low),
-            ties: k - above,
-            nans: 0,
-        };
+        return Cut { threshold: unorder(low), ties: k - above, nans: 0 };
     }
     rank(lanes, scores, k, unorder(low), unorder(high), above)
 }
@@ -355,11 +318,7 @@ fn rank<L: Lanes>(lanes: L, scores: &[f32], k: usize, low: f32, high: f32, above
         return Cut::from(threshold);
     }
     let equal = left.iter().filter(|&&score| score == threshold).count();
-    Cut {
-        threshold,
-        ties: k + equal - reached,
-        nans: 0,
-    }
+    Cut { threshold, ties: k + equal - reached, nans: 0 }
 }
 
 /// How many scores are `>= threshold`.
@@ -384,11 +343,7 @@ fn order(value: f32) -> u32 {
 
 #[inline(always)]
 fn unorder(key: u32) -> f32 {
-    f32::from_bits(if key & 0x8000_0000 != 0 {
-        key ^ 0x8000_0000
-    } else {
-        !key
-    })
+    f32::from_bits(if key & 0x8000_0000 != 0 { key ^ 0x8000_0000 } else { !key })
 }
 
 /// Index of the largest value, the lowest of equal ones. NaN never wins; without any number it is 0.
@@ -400,24 +355,14 @@ pub fn argmax(values: &[f32]) -> usize {
             *largest = if value > *largest { value } else { *largest };
         }
     }
-    let largest = largest
-        .iter()
-        .chain(rest)
-        .fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a });
+    let largest = largest.iter().chain(rest).fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a });
     // First the vector, then the place in it.
     let start = chunks
         .iter()
-        .position(|chunk| {
-            chunk
-                .iter()
-                .fold(false, |found, &value| found | (value == largest))
-        })
+        .position(|chunk| chunk.iter().fold(false, |found, &value| found | (value == largest)))
         .unwrap_or(chunks.len())
         * LANES;
-    values[start..]
-        .iter()
-        .position(|&value| value == largest)
-        .map_or(0, |index| start + index)
+    values[start..].iter().position(|&value| value == largest).map_or(0, |index| start + index)
 }
 
 #[cfg(test)]
@@ -428,20 +373,14 @@ mod tests {
 
     #[test]
     fn scores_follow_the_formula_and_not_the_count() {
-        for (heads, dim, count, stride) in [
-            (1, 4, 1, 1),
-            (4, 32, 100, 128),
-            (7, 16, 63, 64),
-            (8, 128, 40, 40),
-            (3, 8, 16, 20),
-        ] {
+        for (heads, dim, count, stride) in
+            [(1, 4, 1, 1), (4, 32, 100, 128), (7, 16, 63, 64), (8, 128, 40, 40), (3, 8, 16, 20)]
+        {
             let (q, weights) = (values(1, heads * dim), values(2, heads));
             let keys = values(3, dim * stride);
             let run = |cpu, count: usize| {
                 let mut out = vec![9.0; count];
-                index_scores(
-                    cpu, &q, &weights, heads, dim, &keys, stride, count, &mut out,
-                );
+                index_scores(cpu, &q, &weights, heads, dim, &keys, stride, count, &mut out);
                 out
             };
             let all = same_everywhere(|cpu| run(cpu, count));
@@ -449,11 +388,8 @@ mod tests {
                 .map(|s| {
                     (0..heads)
                         .map(|h| {
-                            let dot: f64 = (0..dim)
-                                .map(|d| {
-                                    f64::from(q[h * dim + d]) * f64::from(keys[d * stride + s])
-                                })
-                                .sum();
+                            let dot: f64 =
+                                (0..dim).map(|d| f64::from(q[h * dim + d]) * f64::from(keys[d * stride + s])).sum();
                             f64::from(weights[h]) * dot.max(0.0)
                         })
                         .sum()
@@ -473,17 +409,7 @@ mod tests {
         let mut keys = values(1, 8 * 20);
         keys[3 * 20 + 17] = f32::NAN;
         let mut out = [0.0; 20];
-        index_scores(
-            Cpu::detect(),
-            &values(2, 16),
-            &[1.0, -1.0],
-            2,
-            8,
-            &keys,
-            20,
-            20,
-            &mut out,
-        );
+        index_scores(Cpu::detect(), &values(2, 16), &[1.0, -1.0], 2, 8, &keys, 20, 20, &mut out);
         for (s, score) in out.iter().enumerate() {
             assert_eq!(score.is_nan(), s == 17);
         }
@@ -519,10 +445,7 @@ mod tests {
         check(&[1.0, 1.0, 1.0, 1.0], 2);
         check(&[0.0, -0.0, 0.0, -0.0, 1.0], 3);
         check(&[-0.0, 0.0, -1.0], 1);
-        check(
-            &[f32::NEG_INFINITY, f32::INFINITY, 3.0, f32::NEG_INFINITY],
-            3,
-        );
+        check(&[f32::NEG_INFINITY, f32::INFINITY, 3.0, f32::NEG_INFINITY], 3);
         check(&[f32::INFINITY; 20], 7);
         check(&[f32::NEG_INFINITY; 20], 7);
     }
@@ -554,16 +477,7 @@ mod tests {
 
     #[test]
     fn integers_order_as_floats() {
-        let all = [
-            f32::NEG_INFINITY,
-            f32::MIN,
-            -1.0,
-            -0.0,
-            0.0,
-            f32::MIN_POSITIVE,
-            2.0,
-            f32::INFINITY,
-        ];
+        let all = [f32::NEG_INFINITY, f32::MIN, -1.0, -0.0, 0.0, f32::MIN_POSITIVE, 2.0, f32::INFINITY];
         for pair in all.windows(2) {
             assert!(order(pair[0]) < order(pair[1]));
             assert_eq!(unorder(order(pair[0])).to_bits(), pair[0].to_bits());

@@ -28,11 +28,7 @@ impl PackedMatrix {
     /// # Panics
     /// If `weights` does not have `rows_out * columns_in` elements.
     pub fn pack(rows_out: usize, columns_in: usize, weights: &[f32]) -> Self {
-        assert_eq!(
-            weights.len(),
-            rows_out * columns_in,
-            "weights are not [{rows_out}, {columns_in}]"
-        );
+        assert_eq!(weights.len(), rows_out * columns_in, "weights are not [{rows_out}, {columns_in}]");
         let panels = rows_out.div_ceil(LANES);
         let mut columns = vec![[0.0; LANES]; panels * columns_in];
         for output in 0..rows_out {
@@ -42,11 +38,7 @@ impl PackedMatrix {
                 column[lane] = weight;
             }
         }
-        Self {
-            outputs: rows_out,
-            inputs: columns_in,
-            columns,
-        }
+        Self { outputs: rows_out, inputs: columns_in, columns }
     }
 
     /// N, the length of an output row.
@@ -85,15 +77,7 @@ impl PackedMatrix {
 ///
 /// # Panics
 /// If a stride is shorter than its row or a slice too short for `rows`.
-pub fn matmul(
-    cpu: Cpu,
-    x: &[f32],
-    x_stride: usize,
-    rows: usize,
-    w: &PackedMatrix,
-    y: &mut [f32],
-    y_stride: usize,
-) {
+pub fn matmul(cpu: Cpu, x: &[f32], x_stride: usize, rows: usize, w: &PackedMatrix, y: &mut [f32], y_stride: usize) {
     matmul_panels(cpu, x, x_stride, rows, w, 0..w.panels(), y, y_stride);
 }
 
@@ -102,7 +86,6 @@ pub fn matmul(
 ///
 /// # Panics
 /// As [`matmul`], and if `panels` reaches past [`PackedMatrix::panels`].
-#[allow(clippy::too_many_arguments)]
 pub fn matmul_panels(
     cpu: Cpu,
     x: &[f32],
@@ -120,16 +103,7 @@ pub fn matmul_panels(
         "x is too short for {rows} rows of {}",
         w.inputs
     );
-    cpu.run(Product {
-        x,
-        x_stride,
-        rows,
-        indices: None,
-        w,
-        panels,
-        y,
-        y_stride,
-    });
+    cpu.run(Product { x, x_stride, rows, indices: None, w, panels, y, y_stride });
 }
 
 /// Row `i` of `y` is `x[row_indices[i]] W^T`: an expert on the tokens routed to it. Each row is bit for bit what
@@ -150,21 +124,9 @@ pub fn matmul_gather(
     let rows = row_indices.len();
     check(w, &panels, rows, y, y_stride);
     for &row in row_indices {
-        assert!(
-            x.len() >= row as usize * x_stride + w.inputs,
-            "row {row} is past the end of x"
-        );
+        assert!(x.len() >= row as usize * x_stride + w.inputs, "row {row} is past the end of x");
     }
-    cpu.run(Product {
-        x,
-        x_stride,
-        rows,
-        indices: Some(row_indices),
-        w,
-        panels,
-        y,
-        y_stride,
-    });
+    cpu.run(Product { x, x_stride, rows, indices: Some(row_indices), w, panels, y, y_stride });
 }
 
 /// `y[i] = fma(scale, x[i], y[i])`: adds one expert's output with its routing weight.
@@ -177,11 +139,7 @@ pub fn add_scaled(cpu: Cpu, scale: f32, x: &[f32], y: &mut [f32]) {
 }
 
 fn check(w: &PackedMatrix, panels: &Range<usize>, rows: usize, y: &[f32], y_stride: usize) {
-    assert!(
-        panels.start <= panels.end && panels.end <= w.panels(),
-        "panels {panels:?} of {}",
-        w.panels()
-    );
+    assert!(panels.start <= panels.end && panels.end <= w.panels(), "panels {panels:?} of {}", w.panels());
     assert!(
         rows == 0 || (y_stride >= w.outputs && y.len() >= (rows - 1) * y_stride + w.outputs),
         "y is too short for {rows} rows of {}",
@@ -269,19 +227,12 @@ impl Product<'_> {
 
     /// `R` rows by `P` panels, in registers.
     #[inline(always)]
-    fn tile<L: Lanes, const R: usize, const P: usize>(
-        &mut self,
-        lanes: L,
-        row: usize,
-        panel: usize,
-    ) {
+    fn tile<L: Lanes, const R: usize, const P: usize>(&mut self, lanes: L, row: usize, panel: usize) {
         let inputs = self.w.inputs;
         let x: [&[f32]; R] = std::array::from_fn(
             #[inline(always)]
             |r| {
-                let row = self
-                    .indices
-                    .map_or(row + r, |indices| indices[row + r] as usize);
+                let row = self.indices.map_or(row + r, |indices| indices[row + r] as usize);
                 &self.x[row * self.x_stride..][..inputs]
             },
         );
@@ -353,9 +304,7 @@ mod tests {
         let mut y = Vec::new();
         for r in 0..rows {
             for o in 0..n {
-                y.push((0..k).fold(0.0, |sum: f32, i| {
-                    x[r * x_stride + i].mul_add(weights[o * k + i], sum)
-                }));
+                y.push((0..k).fold(0.0, |sum: f32, i| x[r * x_stride + i].mul_add(weights[o * k + i], sum)));
             }
         }
         y
@@ -394,10 +343,7 @@ mod tests {
         let exact: Vec<f64> = (0..3 * n)
             .map(|i| {
                 let (x, w) = (&x[i / n * k..][..k], &weights[i % n * k..][..k]);
-                x.iter()
-                    .zip(w)
-                    .map(|(&x, &w)| f64::from(x) * f64::from(w))
-                    .sum()
+                x.iter().zip(w).map(|(&x, &w)| f64::from(x) * f64::from(w)).sum()
             })
             .collect();
         close(&full(Cpu::detect(), &x, k, 3, &w), &exact, 2e-5);
@@ -427,8 +373,8 @@ mod tests {
         for cpu in levels() {
             let all = full(cpu, &x, k, rows, &w);
             for panels in [0..0, 0..1, 1..4, 2..5, 4..5, 0..w.panels()] {
-                let columns = panels.start * PackedMatrix::panel_width()
-                    ..n.min(panels.end * PackedMatrix::panel_width());
+                let columns =
+                    panels.start * PackedMatrix::panel_width()..n.min(panels.end * PackedMatrix::panel_width());
                 let mut y = vec![7.0; rows * stride];
                 matmul_panels(cpu, &x, k, rows, &w, panels, &mut y, stride);
                 for (i, &value) in y.iter().enumerate() {

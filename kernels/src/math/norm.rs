@@ -12,12 +12,7 @@ use super::cpu::{Cpu, Kernel, LANES, Lanes};
 pub fn rms_norm(cpu: Cpu, x: &[f32], weight: Option<&[f32]>, eps: f32, out: &mut [f32]) {
     assert_eq!(x.len(), out.len(), "rms_norm: lengths differ");
     check(out, weight);
-    cpu.run(Norm {
-        x: Some(x),
-        weight,
-        eps,
-        out,
-    });
+    cpu.run(Norm { x: Some(x), weight, eps, out });
 }
 
 /// As [`rms_norm`], overwriting the row.
@@ -26,19 +21,11 @@ pub fn rms_norm(cpu: Cpu, x: &[f32], weight: Option<&[f32]>, eps: f32, out: &mut
 /// If the lengths differ.
 pub fn rms_norm_in_place(cpu: Cpu, x: &mut [f32], weight: Option<&[f32]>, eps: f32) {
     check(x, weight);
-    cpu.run(Norm {
-        x: None,
-        weight,
-        eps,
-        out: x,
-    });
+    cpu.run(Norm { x: None, weight, eps, out: x });
 }
 
 fn check(x: &[f32], weight: Option<&[f32]>) {
-    assert!(
-        weight.is_none_or(|weight| weight.len() == x.len()),
-        "rms_norm: weight has another length"
-    );
+    assert!(weight.is_none_or(|weight| weight.len() == x.len()), "rms_norm: weight has another length");
 }
 
 struct Norm<'a> {
@@ -116,11 +103,7 @@ mod tests {
             let square: f64 = x.iter().map(|&x| f64::from(x).powi(2)).sum();
             let scale = 1.0 / (square / length as f64 + 1e-6).sqrt();
             let plain: Vec<f64> = x.iter().map(|&x| f64::from(x) * scale).collect();
-            let weighted: Vec<f64> = plain
-                .iter()
-                .zip(&weight)
-                .map(|(x, &w)| x * f64::from(w))
-                .collect();
+            let weighted: Vec<f64> = plain.iter().zip(&weight).map(|(x, &w)| x * f64::from(w)).collect();
             for (weight, expected) in [(None, plain), (Some(weight.as_slice()), weighted)] {
                 let result = same_everywhere(|cpu| {
                     let mut out = vec![0.0; length];

@@ -20,10 +20,7 @@ impl RotaryTable {
                 turns.push([cosine as f32, sine as f32]);
             }
         }
-        Self {
-            pairs: inv_freq.len(),
-            turns,
-        }
+        Self { pairs: inv_freq.len(), turns }
     }
 
     /// Number of values that are rotated: two a frequency.
@@ -86,11 +83,7 @@ mod tests {
                 .map(|i| {
                     let angle = f64::from(position as f32 * frequencies[i / 2]);
                     let (a, b) = (f64::from(x[i / 2 * 2]), f64::from(x[i / 2 * 2 + 1]));
-                    if i % 2 == 0 {
-                        a * angle.cos() - b * angle.sin()
-                    } else {
-                        a * angle.sin() + b * angle.cos()
-                    }
+                    if i % 2 == 0 { a * angle.cos() - b * angle.sin() } else { a * angle.sin() + b * angle.cos() }
                 })
                 .collect();
             close(&turned, &expected, 1e-6);

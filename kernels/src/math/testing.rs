@@ -4,10 +4,7 @@ use super::{Cpu, Level};
 
 /// Every level that this machine has; the last, scalar, is always there.
 pub(super) fn levels() -> Vec<Cpu> {
-    [Level::X86V4, Level::X86V3, Level::Scalar]
-        .into_iter()
-        .filter_map(Cpu::forced)
-        .collect()
+    [Level::X86V4, Level::X86V3, Level::Scalar].into_iter().filter_map(Cpu::forced).collect()
 }
 
 /// `count` reproducible values in -1 .. 1.
@@ -43,9 +40,6 @@ pub(super) fn close(actual: &[f32], expected: &[f64], tolerance: f64) {
     assert_eq!(actual.len(), expected.len());
     for (i, (&actual, &expected)) in actual.iter().zip(expected).enumerate() {
         let error = (f64::from(actual) - expected).abs();
-        assert!(
-            error <= tolerance * expected.abs().max(1.0),
-            "element {i}: {actual}, expected {expected}"
-        );
+        assert!(error <= tolerance * expected.abs().max(1.0), "element {i}: {actual}, expected {expected}");
     }
 }

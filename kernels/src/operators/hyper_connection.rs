@@ -174,13 +174,7 @@ pub struct HyperHead {
 
 impl HyperHead {
     /// From `streams` to the head's input `output`.
-    pub fn new(
-        streams: Tensor,
-        weights: HyperWeights,
-        shape: HyperShape,
-        norm: Arc<Vec<f32>>,
-        output: Tensor,
-    ) -> Self {
+    pub fn new(streams: Tensor, weights: HyperWeights, shape: HyperShape, norm: Arc<Vec<f32>>, output: Tensor) -> Self {
         Self { accesses: [streams.read(), output.write()], streams, weights, shape, norm }
     }
 }

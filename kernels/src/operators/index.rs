@@ -128,13 +128,7 @@ impl IndexTopK {
             expanded.c4_sparse_page_indices.write(),
             tap.write(),
         ];
-        Self {
-            accesses,
-            logits,
-            page_table: expanded.page_table,
-            selected: expanded.c4_sparse_page_indices,
-            slots,
-        }
+        Self { accesses, logits, page_table: expanded.page_table, selected: expanded.c4_sparse_page_indices, slots }
     }
 }
 
@@ -175,4 +169,3 @@ impl Operator for IndexTopK {
 pub fn index_logits_columns(context: usize) -> usize {
     (context / 4).max(1).next_multiple_of(64)
 }
-

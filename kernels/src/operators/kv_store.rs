@@ -30,8 +30,7 @@ impl StoreKv {
         epsilon: f32,
         rotary: Arc<RotaryTable>,
     ) -> Self {
-        let accesses =
-            [seq_lens.read(), locations.read(), input.read(), Access::resolved(pool.range, Mode::Write)];
+        let accesses = [seq_lens.read(), locations.read(), input.read(), Access::resolved(pool.range, Mode::Write)];
         Self { accesses, seq_lens, locations, input, pool, weight, epsilon, rotary }
     }
 }

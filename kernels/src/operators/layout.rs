@@ -1,9 +1,7 @@
 //! Byte layouts of the paged pools: formulas, with upstream's numbers as one instance.
 
 use crate::ByteRange;
-use crate::math::{
-    bf16_decode, bf16_encode, e4m3_decode, e4m3_encode, ue8m0_decode, ue8m0_scale_up,
-};
+use crate::math::{bf16_decode, bf16_encode, e4m3_decode, e4m3_encode, ue8m0_decode, ue8m0_scale_up};
 
 /// Tokens of a logical page.
 pub const PAGE_TOKENS: usize = 256;
@@ -131,9 +129,8 @@ impl KvBuffer {
                         *byte = e4m3_encode(value * inverse);
                     }
                 }
-                for (pair, value) in buffer[data + nope..data + self.layout.data]
-                    .chunks_exact_mut(2)
-                    .zip(&row[nope..self.head])
+                for (pair, value) in
+                    buffer[data + nope..data + self.layout.data].chunks_exact_mut(2).zip(&row[nope..self.head])
                 {
                     pair.copy_from_slice(&bf16_encode(*value).to_le_bytes());
                 }

@@ -30,7 +30,6 @@ pub struct Route {
 
 impl Route {
     /// Routes the rows of `input` into expert numbers `chosen` and `weights`, both `[rows, experts per token]`.
-    #[allow(clippy::too_many_arguments)]
     pub fn new(
         input_ids: Tensor,
         input: Tensor,

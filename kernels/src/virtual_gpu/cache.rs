@@ -61,13 +61,7 @@ const NEGLIGIBLE: f64 = 1e-12;
 impl L2Cache {
     /// An empty cache.
     pub fn new(capacity: u64) -> Self {
-        Self {
-            capacity: capacity as f64,
-            used: 0.0,
-            dirty: 0.0,
-            entries: HashMap::default(),
-            scale: 1.0,
-        }
+        Self { capacity: capacity as f64, used: 0.0, dirty: 0.0, entries: HashMap::default(), scale: 1.0 }
     }
 
     /// Forgets everything, dirty or not.
@@ -90,9 +84,7 @@ impl L2Cache {
 
     /// Bytes of a buffer in the cache.
     pub fn resident(&self, key: u64) -> f64 {
-        self.entries
-            .get(&key)
-            .map_or(0.0, |entry| entry.bytes * self.scale)
+        self.entries.get(&key).map_or(0.0, |entry| entry.bytes * self.scale)
     }
 
     /// Reads or writes `bytes` of the buffer `key`, and says what that moved.
@@ -121,33 +113,16 @@ impl L2Cache {
     fn visit(&mut self, key: u64, bytes: f64, write: bool) -> (Traffic, f64) {
         let entry = self.entries.entry(key).or_default();
         let resident = entry.bytes * self.scale;
-        let hit = if bytes > self.capacity {
-            0.0
-        } else {
-            resident.min(bytes)
-        };
+        let hit = if bytes > self.capacity { 0.0 } else { resident.min(bytes) };
         if write {
             let was_dirty = entry.dirty * self.scale;
             let dirty = was_dirty.max(hit);
             entry.dirty = dirty / self.scale;
             self.dirty += dirty - was_dirty;
-            (
-                Traffic {
-                    hit_bytes: bytes,
-                    ..Traffic::default()
-                },
-                bytes - hit,
-            )
+            (Traffic { hit_bytes: bytes, ..Traffic::default() }, bytes - hit)
         } else {
             let miss = bytes - hit;
-            (
-                Traffic {
-                    hit_bytes: hit,
-                    miss_bytes: miss,
-                    write_back_bytes: 0.0,
-                },
-                miss,
-            )
+            (Traffic { hit_bytes: hit, miss_bytes: miss, write_back_bytes: 0.0 }, miss)
         }
     }
 
@@ -163,11 +138,7 @@ impl L2Cache {
         self.used += free;
         // Once full, a byte survives the arrival of another with probability 1 - 1/capacity.
         let displacing = incoming - free;
-        let kept = if displacing > 0.0 {
-            libm::exp(-displacing / self.capacity)
-        } else {
-            1.0
-        };
+        let kept = if displacing > 0.0 { libm::exp(-displacing / self.capacity) } else { 1.0 };
         self.scale *= kept;
         let arrived = free * kept + self.capacity * (1.0 - kept);
         self.dirty = dirty_before * kept + arrived * dirtied / incoming;

@@ -9,9 +9,7 @@
 use std::cmp::Ordering;
 
 use super::Timeline;
-use crate::{
-    ByteRange, Compute, Graph, HazardPair, Memory, Mode, NodeIndex, Part, Slicing, address_order, analyse,
-};
+use crate::{ByteRange, Compute, Graph, HazardPair, Memory, Mode, NodeIndex, Part, Slicing, address_order, analyse};
 
 /// A graph ready to run: hazards found and address orders known.
 #[derive(Debug)]

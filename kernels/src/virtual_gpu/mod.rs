@@ -86,14 +86,7 @@ impl VirtualGpu {
         let timeline = self.simulator.run(graph.graph(), conditions);
         self.clock_us += timeline.end_us;
         self.witnesses.clear();
-        execute::in_time(
-            &mut self.memory,
-            graph,
-            timeline,
-            self.compute,
-            &mut self.witnesses,
-            &mut self.scratch,
-        );
+        execute::in_time(&mut self.memory, graph, timeline, self.compute, &mut self.witnesses, &mut self.scratch);
         Replay { start_us, timeline, witnesses: &self.witnesses }
     }
 }

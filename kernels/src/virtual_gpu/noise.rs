@@ -34,19 +34,13 @@ pub struct Noise {
 impl Noise {
     /// Noise of one seed.
     pub fn new(seed: u64) -> Self {
-        Self {
-            seed: mix(seed ^ 0x0A02_BDBF_7BB3_C0A7),
-        }
+        Self { seed: mix(seed ^ 0x0A02_BDBF_7BB3_C0A7) }
     }
 
     /// The draws of one node for one purpose, one a tile.
     pub fn draws(self, step: u64, node: usize, purpose: Purpose) -> Draws {
-        let place = mix(self
-            .seed
-            .wrapping_add(step.wrapping_mul(0xD6E8_FEB8_6659_FD93)));
-        Draws {
-            base: mix(place ^ ((node as u64) << 8 | purpose as u64)),
-        }
+        let place = mix(self.seed.wrapping_add(step.wrapping_mul(0xD6E8_FEB8_6659_FD93)));
+        Draws { base: mix(place ^ ((node as u64) << 8 | purpose as u64)) }
     }
 
     /// A draw from [0, 1).
@@ -60,15 +54,7 @@ impl Noise {
     }
 
     /// Nothing, or with probability `chance` an exponential delay; see [`Draws::tail`].
-    pub fn tail(
-        self,
-        step: u64,
-        node: usize,
-        tile: usize,
-        purpose: Purpose,
-        chance: f64,
-        mean: f64,
-    ) -> f64 {
+    pub fn tail(self, step: u64, node: usize, tile: usize, purpose: Purpose, chance: f64, mean: f64) -> f64 {
         self.draws(step, node, purpose).tail(tile, chance, mean)
     }
 }
@@ -81,9 +67,7 @@ pub struct Draws {
 
 impl Draws {
     fn bits(self, tile: usize) -> u64 {
-        mix(self
-            .base
-            .wrapping_add((tile as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)))
+        mix(self.base.wrapping_add((tile as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)))
     }
 
     /// A draw from [0, 1).
@@ -103,11 +87,7 @@ impl Draws {
     /// With probability `chance` a draw from the exponential distribution of this mean, otherwise 0.
     pub fn tail(self, tile: usize, chance: f64, mean: f64) -> f64 {
         let draw = self.uniform(tile);
-        if draw < chance {
-            -mean * libm::log(1.0 - draw / chance)
-        } else {
-            0.0
-        }
+        if draw < chance { -mean * libm::log(1.0 - draw / chance) } else { 0.0 }
     }
 }
 
@@ -127,11 +107,7 @@ mod tests {
     fn moments(draw: impl Fn(usize) -> f64) -> (f64, f64) {
         let values: Vec<f64> = (0..COUNT).map(draw).collect();
         let mean = values.iter().sum::<f64>() / COUNT as f64;
-        let variance = values
-            .iter()
-            .map(|value| (value - mean).powi(2))
-            .sum::<f64>()
-            / COUNT as f64;
+        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / COUNT as f64;
         (mean, variance)
     }
 
@@ -148,10 +124,7 @@ mod tests {
                 let (step, node, tile) = draw(i);
                 noise.normal(step, node, tile, Purpose::Tile)
             });
-            assert!(
-                mean.abs() < 0.01 && (variance - 1.0).abs() < 0.02,
-                "{mean} {variance}"
-            );
+            assert!(mean.abs() < 0.01 && (variance - 1.0).abs() < 0.02, "{mean} {variance}");
             let (mean, variance) = moments(|i| {
                 let (step, node, tile) = draw(i);
                 noise.uniform(step, node, tile, Purpose::Tile)
@@ -163,10 +136,8 @@ mod tests {
     #[test]
     fn tail_has_its_chance_and_mean() {
         let draws = Noise::new(2).draws(7, 8, Purpose::TileTail);
-        let values: Vec<f64> = (0..COUNT)
-            .map(|tile| draws.tail(tile, 0.06, 0.29))
-            .filter(|&delay| delay > 0.0)
-            .collect();
+        let values: Vec<f64> =
+            (0..COUNT).map(|tile| draws.tail(tile, 0.06, 0.29)).filter(|&delay| delay > 0.0).collect();
         let share = values.len() as f64 / COUNT as f64;
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         assert!((share - 0.06).abs() < 0.003, "{share}");
@@ -179,12 +150,7 @@ mod tests {
         type Place = (u64, usize, usize, Purpose);
         let at = |(step, node, tile, purpose): Place| noise.normal(step, node, tile, purpose);
         let pairs: [fn(usize) -> [Place; 2]; 4] = [
-            |i| {
-                [
-                    (i as u64, 0, 0, Purpose::Gap),
-                    (i as u64 + 1, 0, 0, Purpose::Gap),
-                ]
-            },
+            |i| [(i as u64, 0, 0, Purpose::Gap), (i as u64 + 1, 0, 0, Purpose::Gap)],
             |i| [(0, i, 0, Purpose::Gap), (0, i + 1, 0, Purpose::Gap)],
             |i| [(0, 0, i, Purpose::Gap), (0, 0, i + 1, Purpose::Gap)],
             |i| [(0, i, 0, Purpose::Gap), (0, i, 0, Purpose::Kernel)],

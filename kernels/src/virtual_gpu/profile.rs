@@ -135,11 +135,7 @@ impl CostProfile {
             tracing_node_us: 0.3,
             tracing_step_us: 8.5,
             incident_margin_us: 11.2,
-            foreign: ForeignTraffic {
-                chance: 0.05,
-                bytes: 8.0 * 1_048_576.0,
-                most_bytes_per_us: f64::INFINITY,
-            },
+            foreign: ForeignTraffic { chance: 0.05, bytes: 8.0 * 1_048_576.0, most_bytes_per_us: f64::INFINITY },
         }
     }
 }

@@ -62,31 +62,18 @@ impl Foreign {
     /// Reads a buffer.
     pub fn scan(place: Place, key: u64, bytes: f64) -> Self {
         let read = Some(Stream { key, bytes });
-        Self {
-            place,
-            read,
-            write: None,
-            most_bytes_per_us: f64::INFINITY,
-        }
+        Self { place, read, write: None, most_bytes_per_us: f64::INFINITY }
     }
 
     /// Writes a buffer.
     pub fn fill(place: Place, key: u64, bytes: f64) -> Self {
         let write = Some(Stream { key, bytes });
-        Self {
-            place,
-            read: None,
-            write,
-            most_bytes_per_us: f64::INFINITY,
-        }
+        Self { place, read: None, write, most_bytes_per_us: f64::INFINITY }
     }
 
     /// Copies a buffer to another.
     pub fn copy(place: Place, from: u64, to: u64, bytes: f64) -> Self {
-        Self {
-            write: Some(Stream { key: to, bytes }),
-            ..Self::scan(place, from, bytes)
-        }
+        Self { write: Some(Stream { key: to, bytes }), ..Self::scan(place, from, bytes) }
     }
 }
 
@@ -113,15 +100,7 @@ pub struct Conditions<'a> {
 impl<'a> Conditions<'a> {
     /// A captured run with nothing special about it.
     pub fn plain(step: u64, load: &'a Load) -> Self {
-        Self {
-            step,
-            load,
-            eager: false,
-            tracing: false,
-            delays: &[],
-            before: &[],
-            foreign: &[],
-        }
+        Self { step, load, eager: false, tracing: false, delays: &[], before: &[], foreign: &[] }
     }
 }
 
@@ -170,21 +149,9 @@ pub struct Timeline {
 
 impl Timeline {
     /// When tile `tile` of `tiles` numeric tiles of a node samples chunk `chunk` of `chunks`, us.
-    pub fn sample_us(
-        &self,
-        node: NodeIndex,
-        tile: usize,
-        tiles: usize,
-        chunk: usize,
-        chunks: usize,
-    ) -> f64 {
+    pub fn sample_us(&self, node: NodeIndex, tile: usize, tiles: usize, chunk: usize, chunks: usize) -> f64 {
         let plan = &self.plans[node];
-        let done_us = plan.sample_us(
-            plan.served(tile, tiles),
-            chunk,
-            chunks,
-            &self.relative_context,
-        );
+        let done_us = plan.sample_us(plan.served(tile, tiles), chunk, chunks, &self.relative_context);
         self.at_us(node, done_us)
     }
 
@@ -240,17 +207,8 @@ struct Totals {
 
 impl Totals {
     fn of(load: &Load) -> Self {
-        let entries = |ratio: u32| {
-            load.context
-                .iter()
-                .map(|&tokens| f64::from(tokens / ratio))
-                .sum()
-        };
-        Self {
-            rows: load.context.len() as f64,
-            ratio_4_entries: entries(4),
-            ratio_128_entries: entries(128),
-        }
+        let entries = |ratio: u32| load.context.iter().map(|&tokens| f64::from(tokens / ratio)).sum();
+        Self { rows: load.context.len() as f64, ratio_4_entries: entries(4), ratio_128_entries: entries(128) }
     }
 
     fn bytes(self, extent: Extent) -> f64 {
@@ -362,12 +320,7 @@ impl Simulator {
             let bytes = draws.tail(2, 1.0, kind.bytes);
             traffic.push(Foreign {
                 most_bytes_per_us: kind.most_bytes_per_us,
-                ..Foreign::copy(
-                    Place::At(draws.uniform(1) * span_us),
-                    FOREIGN_KEYS,
-                    FOREIGN_KEYS + 1,
-                    bytes,
-                )
+                ..Foreign::copy(Place::At(draws.uniform(1) * span_us), FOREIGN_KEYS, FOREIGN_KEYS + 1, bytes)
             });
         }
     }
@@ -375,39 +328,23 @@ impl Simulator {
     /// Runs a graph in virtual time.
     pub fn run(&mut self, graph: &Graph, conditions: &Conditions<'_>) -> &Timeline {
         let totals = Totals::of(conditions.load);
-        self.timeline
-            .clear(graph.nodes.len(), conditions.foreign.len());
+        self.timeline.clear(graph.nodes.len(), conditions.foreign.len());
         self.set_relative_context(conditions.load);
         self.connect(graph, conditions);
         let begin_us = self.run_in_line(conditions, |place| place == Place::Before, 0.0);
         self.queue_first(graph, conditions, begin_us);
         self.run_concurrently(graph, conditions, totals);
-        let nodes_end_us = self
-            .timeline
-            .nodes
-            .iter()
-            .map(|node| node.end_us)
-            .fold(begin_us, f64::max);
+        let nodes_end_us = self.timeline.nodes.iter().map(|node| node.end_us).fold(begin_us, f64::max);
         self.timeline.nodes_end_us = nodes_end_us;
-        let traced_us = nodes_end_us
-            + if conditions.tracing {
-                self.profile.tracing_step_us
-            } else {
-                0.0
-            };
-        self.timeline.end_us =
-            self.run_in_line(conditions, |place| place == Place::After, traced_us);
+        let traced_us = nodes_end_us + if conditions.tracing { self.profile.tracing_step_us } else { 0.0 };
+        self.timeline.end_us = self.run_in_line(conditions, |place| place == Place::After, traced_us);
         &self.timeline
     }
 
     /// Every row's context relative to the mean: a block works through its own row.
     fn set_relative_context(&mut self, load: &Load) {
         let sum: f64 = load.context.iter().map(|&tokens| f64::from(tokens)).sum();
-        let scale = if sum > 0.0 {
-            load.context.len() as f64 / sum
-        } else {
-            0.0
-        };
+        let scale = if sum > 0.0 { load.context.len() as f64 / sum } else { 0.0 };
         let relative = load.context.iter().map(|&tokens| f64::from(tokens) * scale);
         self.timeline.relative_context.extend(relative);
     }
@@ -415,13 +352,7 @@ impl Simulator {
     /// Lays out who follows whom. Lanes run in launch order, whatever the edges say.
     fn connect(&mut self, graph: &Graph, conditions: &Conditions<'_>) {
         let count = graph.nodes.len();
-        let Scratch {
-            pending,
-            edges,
-            first_follower,
-            followers,
-            ..
-        } = &mut self.scratch;
+        let Scratch { pending, edges, first_follower, followers, .. } = &mut self.scratch;
         pending.clear();
         pending.resize(count, Pending::default());
         edges.clear();
@@ -431,27 +362,13 @@ impl Simulator {
             let unlisted = lane_before.filter(|before| !node.after.contains(before));
             for before in node.after.iter().copied().chain(unlisted) {
                 debug_assert!(before < index, "edges point backwards");
-                let gap = if graph.nodes[before].lane == node.lane {
-                    Gap::SameLane
-                } else {
-                    Gap::CrossLane
-                };
+                let gap = if graph.nodes[before].lane == node.lane { Gap::SameLane } else { Gap::CrossLane };
                 edges.push((before, Follower { node: index, gap }));
                 pending[index].edges += 1;
             }
         }
-        for &(before, node) in conditions
-            .before
-            .iter()
-            .filter(|(before, node)| before != node)
-        {
-            edges.push((
-                before,
-                Follower {
-                    node,
-                    gap: Gap::Order,
-                },
-            ));
+        for &(before, node) in conditions.before.iter().filter(|(before, node)| before != node) {
+            edges.push((before, Follower { node, gap: Gap::Order }));
             pending[node].orders += 1;
         }
         for &(node, delay_us) in conditions.delays {
@@ -467,13 +384,7 @@ impl Simulator {
             first_follower[index + 1] += first_follower[index];
         }
         followers.clear();
-        followers.resize(
-            edges.len(),
-            Follower {
-                node: 0,
-                gap: Gap::Order,
-            },
-        );
+        followers.resize(edges.len(), Follower { node: 0, gap: Gap::Order });
         for &(before, follower) in edges.iter().rev() {
             // The end of each predecessor's part moves down as the part fills, and comes to rest at its start.
             first_follower[before + 1] -= 1;
@@ -484,19 +395,11 @@ impl Simulator {
     }
 
     /// Runs foreign work that holds the step up, piece after piece; returns when it is done.
-    fn run_in_line(
-        &mut self,
-        conditions: &Conditions<'_>,
-        chosen: impl Fn(Place) -> bool,
-        mut now_us: f64,
-    ) -> f64 {
+    fn run_in_line(&mut self, conditions: &Conditions<'_>, chosen: impl Fn(Place) -> bool, mut now_us: f64) -> f64 {
         for (index, foreign) in conditions.foreign.iter().enumerate() {
             if chosen(foreign.place) {
                 let end_us = now_us + self.serve_foreign(foreign).0;
-                self.timeline.foreign[index] = NodeTime {
-                    start_us: now_us,
-                    end_us,
-                };
+                self.timeline.foreign[index] = NodeTime { start_us: now_us, end_us };
                 now_us = end_us;
             }
         }
@@ -505,18 +408,12 @@ impl Simulator {
 
     /// Readies what depends on nothing, and sets the times at which the host launches.
     fn queue_first(&mut self, graph: &Graph, conditions: &Conditions<'_>, begin_us: f64) {
-        let begin_us = begin_us
-            + if conditions.eager {
-                0.0
-            } else {
-                self.profile.graph_launch_us
-            };
+        let begin_us = begin_us + if conditions.eager { 0.0 } else { self.profile.graph_launch_us };
         if conditions.eager {
             let mut now_us = begin_us;
             for node in 0..graph.nodes.len() {
                 let draw = self.noise.normal(conditions.step, node, 0, Purpose::Launch);
-                let cost_us =
-                    self.profile.eager_launch_us + self.profile.eager_launch_sigma_us * draw;
+                let cost_us = self.profile.eager_launch_us + self.profile.eager_launch_sigma_us * draw;
                 now_us += cost_us.max(0.5 * self.profile.eager_launch_us);
                 if conditions.tracing {
                     now_us += self.profile.tracing_launch_us;
@@ -531,9 +428,7 @@ impl Simulator {
         self.scratch.running.clear();
         for (index, foreign) in conditions.foreign.iter().enumerate() {
             if let Place::At(at_us) = foreign.place {
-                self.scratch
-                    .waiting
-                    .push((at_us.max(0.0), graph.nodes.len() + index));
+                self.scratch.waiting.push((at_us.max(0.0), graph.nodes.len() + index));
             }
         }
         for node in 0..graph.nodes.len() {
@@ -556,35 +451,21 @@ impl Simulator {
         if conditions.tracing {
             ready_us += self.profile.tracing_node_us;
         }
-        self.scratch
-            .waiting
-            .push((ready_us.max(pending.ordered_us), node));
+        self.scratch.waiting.push((ready_us.max(pending.ordered_us), node));
     }
 
     /// The event loop: the next end or the next start, whichever comes first.
     fn run_concurrently(&mut self, graph: &Graph, conditions: &Conditions<'_>, totals: Totals) {
         loop {
-            let start = earliest(
-                self.scratch
-                    .waiting
-                    .iter()
-                    .map(|&(at_us, actor)| (at_us, actor)),
-            );
-            let end = earliest(
-                self.scratch
-                    .running
-                    .iter()
-                    .map(|running| (running.end_us, running.actor)),
-            );
+            let start = earliest(self.scratch.waiting.iter().map(|&(at_us, actor)| (at_us, actor)));
+            let end = earliest(self.scratch.running.iter().map(|running| (running.end_us, running.actor)));
             match (start, end) {
                 (None, None) => {
                     if !self.drop_orders(graph, conditions) {
                         return;
                     }
                 }
-                (start, Some((index, end_us)))
-                    if start.is_none_or(|(_, start_us)| end_us <= start_us) =>
-                {
+                (start, Some((index, end_us))) if start.is_none_or(|(_, start_us)| end_us <= start_us) => {
                     let running = self.scratch.running.swap_remove(index);
                     self.end(graph, conditions, running.actor, end_us);
                     self.share_bandwidth(graph.nodes.len(), end_us);
@@ -601,11 +482,7 @@ impl Simulator {
 
     /// Drops the forced orders of the first node that waits for nothing else; whether there was one.
     fn drop_orders(&mut self, graph: &Graph, conditions: &Conditions<'_>) -> bool {
-        let blocked = self
-            .scratch
-            .pending
-            .iter()
-            .position(|pending| pending.edges == 0 && pending.orders > 0);
+        let blocked = self.scratch.pending.iter().position(|pending| pending.edges == 0 && pending.orders > 0);
         let Some(node) = blocked else { return false };
         self.timeline.dropped_orders += self.scratch.pending[node].orders as usize;
         self.scratch.pending[node].orders = 0;
@@ -613,14 +490,7 @@ impl Simulator {
         true
     }
 
-    fn start(
-        &mut self,
-        graph: &Graph,
-        conditions: &Conditions<'_>,
-        totals: Totals,
-        actor: usize,
-        now_us: f64,
-    ) {
+    fn start(&mut self, graph: &Graph, conditions: &Conditions<'_>, totals: Totals, actor: usize, now_us: f64) {
         let (total_us, demand) = if actor < graph.nodes.len() {
             self.timeline.nodes[actor].start_us = now_us;
             self.serve_node(graph, conditions, totals, actor)
@@ -661,8 +531,7 @@ impl Simulator {
                     continue;
                 }
             };
-            let noise_us = self.profile.gap_sigma_us
-                * self.noise.normal(conditions.step, node, 0, Purpose::Gap);
+            let noise_us = self.profile.gap_sigma_us * self.noise.normal(conditions.step, node, 0, Purpose::Gap);
             let pending = &mut self.scratch.pending[node];
             let ready_us = now_us + (gap_us + noise_us).max(self.profile.least_gap_us);
             pending.ready_us = pending.ready_us.max(ready_us);
@@ -689,12 +558,7 @@ impl Simulator {
                 let previous = *latest;
                 *latest = self.timeline.segments.len() as u32;
                 let done_us = running.done_us;
-                self.timeline.segments.push(Segment {
-                    at_us: now_us,
-                    done_us,
-                    rate,
-                    previous,
-                });
+                self.timeline.segments.push(Segment { at_us: now_us, done_us, rate, previous });
             }
         }
     }
@@ -724,8 +588,7 @@ impl Simulator {
         let profile = &self.profile;
         let (moving_us, external_us) = memory_time(profile, traffic);
         // In a short kernel the fetch that displaces a dirty line waits for it; a long copy hides that.
-        let waiting_us = (profile.write_back_weight - 1.0) * traffic.write_back_bytes
-            / profile.memory_bytes_per_us;
+        let waiting_us = (profile.write_back_weight - 1.0) * traffic.write_back_bytes / profile.memory_bytes_per_us;
         let memory_us = moving_us + waiting_us;
         let compute_us = cost.flops_per_row * totals.rows / profile.flops_per_us;
         let draw = |purpose| self.noise.normal(conditions.step, node, 0, purpose);
@@ -738,11 +601,7 @@ impl Simulator {
         let plan = match cost.tiles {
             Tiles::PerRow => {
                 let rows = totals.rows.max(1.0);
-                let entry_share = if bytes > 0.0 {
-                    entry_bytes / bytes
-                } else {
-                    0.0
-                };
+                let entry_share = if bytes > 0.0 { entry_bytes / bytes } else { 0.0 };
                 let block = 1.0 / (rows * profile.block_bytes_per_us);
                 TilePlan::per_row(
                     profile,
@@ -753,13 +612,9 @@ impl Simulator {
                     [draws(Purpose::Tile), draws(Purpose::TileTail)],
                 )
             }
-            Tiles::Fixed(count) => TilePlan::fixed(
-                profile,
-                count as usize,
-                fixed_us,
-                shared_us,
-                draws(Purpose::Landing),
-            ),
+            Tiles::Fixed(count) => {
+                TilePlan::fixed(profile, count as usize, fixed_us, shared_us, draws(Purpose::Landing))
+            }
         };
         let total_us = plan.total_us(&self.timeline.relative_context);
         self.timeline.plans[node] = plan;
@@ -768,9 +623,7 @@ impl Simulator {
 
     fn serve_foreign(&mut self, foreign: &Foreign) -> (f64, f64) {
         let traffic = match (foreign.read, foreign.write) {
-            (Some(read), Some(write)) if read.bytes == write.bytes => {
-                self.cache.copy(read.key, write.key, read.bytes)
-            }
+            (Some(read), Some(write)) if read.bytes == write.bytes => self.cache.copy(read.key, write.key, read.bytes),
             (read, write) => {
                 let mut traffic = Traffic::default();
                 for (stream, write) in [(read, false), (write, true)] {
@@ -781,11 +634,7 @@ impl Simulator {
                 traffic
             }
         };
-        let bytes = [foreign.read, foreign.write]
-            .iter()
-            .flatten()
-            .map(|stream| stream.bytes)
-            .sum::<f64>();
+        let bytes = [foreign.read, foreign.write].iter().flatten().map(|stream| stream.bytes).sum::<f64>();
         let (memory_us, external_us) = memory_time(&self.profile, traffic);
         let total_us = memory_us.max(bytes / foreign.most_bytes_per_us);
         (total_us, demand(external_us, total_us))
@@ -798,18 +647,11 @@ const FOREIGN_KEYS: u64 = 0xF0E1_6000_0000_0000;
 /// Time that traffic takes, and the part of it spent on memory outside the cache.
 fn memory_time(profile: &CostProfile, traffic: Traffic) -> (f64, f64) {
     let external_us = traffic.memory_bytes() / profile.memory_bytes_per_us;
-    (
-        external_us + traffic.hit_bytes / profile.cache_bytes_per_us,
-        external_us,
-    )
+    (external_us + traffic.hit_bytes / profile.cache_bytes_per_us, external_us)
 }
 
 fn demand(external_us: f64, total_us: f64) -> f64 {
-    if total_us > 0.0 {
-        (external_us / total_us).min(1.0)
-    } else {
-        0.0
-    }
+    if total_us > 0.0 { (external_us / total_us).min(1.0) } else { 0.0 }
 }
 
 /// Position and time of the earliest; ties go to the actor with the lowest number.

@@ -97,21 +97,25 @@ pub(super) fn scan(
 ) -> Result<(Index, Recovery), RecordingError> {
     let mut index = Index::default();
     let mut offset = start;
-    let mut whole = false;
+    let mut lost_tail_bytes = None;
     while let Ok(frame) = container.frame(offset) {
         match frame.opcode {
+            // What follows can be made anew from the data.
             op::DATA_END => {
-                whole = container.summary_offsets().is_ok_and(|found| found.is_some());
+                lost_tail_bytes = Some(0);
                 break;
             }
             op::CHUNK if scan_chunk(container, frame, channels, &mut index)?.is_none() => break,
-            _ => {}
+            _ => offset = frame.end(),
         }
-        offset = frame.end();
     }
     index.end = offset;
-    let lost_tail_bytes = if whole { 0 } else { container.length() - offset };
-    let recovery = Recovery { truncated: !whole, events: index.events, steps: index.steps, lost_tail_bytes };
+    let recovery = Recovery {
+        truncated: lost_tail_bytes.is_none() || !matches!(container.summary_offsets(), Ok(Some(_))),
+        events: index.events,
+        steps: index.steps,
+        lost_tail_bytes: lost_tail_bytes.unwrap_or(container.length() - offset),
+    };
     Ok((index, recovery))
 }
 

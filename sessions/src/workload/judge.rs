@@ -20,13 +20,7 @@ pub struct Finding {
 impl Finding {
     /// The finding as a flag of the turn that made the call, which ended at `step`.
     pub fn flag(self, turn: u32, step: u64) -> Flag {
-        Flag {
-            kind: self.kind,
-            turn,
-            step,
-            expected: self.expected,
-            found: self.found,
-        }
+        Flag { kind: self.kind, turn, step, expected: self.expected, found: self.found }
     }
 }
 
@@ -40,11 +34,7 @@ pub fn judge(expected: &[u32], found: &[u32]) -> Option<Finding> {
         None => FlagKind::MalformedCall,
     };
     let vocabulary = Vocabulary::demo();
-    Some(Finding {
-        kind,
-        expected: vocabulary.text(expected),
-        found: vocabulary.text(found),
-    })
+    Some(Finding { kind, expected: vocabulary.text(expected), found: vocabulary.text(found) })
 }
 
 /// A well-formed call: each part is one plain word or more.
@@ -67,10 +57,7 @@ impl<'tokens> Call<'tokens> {
         let item = words(&mut rest)?;
         expect(&mut rest, &[END_PARAMETER, PARAMETER, BIN, STRING])?;
         let bin = words(&mut rest)?;
-        expect(
-            &mut rest,
-            &[END_PARAMETER, END_INVOKE, END_CALLS, END_OF_SENTENCE],
-        )?;
+        expect(&mut rest, &[END_PARAMETER, END_INVOKE, END_CALLS, END_OF_SENTENCE])?;
         rest.is_empty().then_some(Self { tool, item, bin })
     }
 }
@@ -118,15 +105,9 @@ mod tests {
     #[test]
     fn another_tool_item_or_bin_is_a_wrong_argument() {
         for (at, range) in [(2, TOOLS), (7, KEYS), (12, VALUES)] {
-            assert_eq!(
-                kind(|call| call[at] = other(call, at, range)),
-                Some(FlagKind::WrongArgument)
-            );
+            assert_eq!(kind(|call| call[at] = other(call, at, range)), Some(FlagKind::WrongArgument));
         }
-        assert_eq!(
-            kind(|call| call.insert(12, VALUES.start)),
-            Some(FlagKind::WrongArgument)
-        );
+        assert_eq!(kind(|call| call.insert(12, VALUES.start)), Some(FlagKind::WrongArgument));
     }
 
     #[test]
@@ -137,33 +118,13 @@ mod tests {
                 Some(FlagKind::MalformedCall),
                 "without token {at}"
             );
-            assert_eq!(
-                kind(|call| call.truncate(at)),
-                Some(FlagKind::MalformedCall),
-                "cut at {at}"
-            );
+            assert_eq!(kind(|call| call.truncate(at)), Some(FlagKind::MalformedCall), "cut at {at}");
         }
-        assert_eq!(
-            kind(|call| call.swap(5, 10)),
-            Some(FlagKind::MalformedCall),
-            "parameters exchanged"
-        );
-        assert_eq!(
-            kind(|call| call[12] = END_PARAMETER),
-            Some(FlagKind::MalformedCall)
-        );
-        assert_eq!(
-            kind(|call| call[12] = u32::MAX),
-            Some(FlagKind::MalformedCall)
-        );
-        assert_eq!(
-            kind(|call| call.push(END_OF_SENTENCE)),
-            Some(FlagKind::MalformedCall)
-        );
-        assert_eq!(
-            kind(|call| call.splice(12..12, [VALUES.start; 8]).for_each(drop)),
-            Some(FlagKind::MalformedCall)
-        );
+        assert_eq!(kind(|call| call.swap(5, 10)), Some(FlagKind::MalformedCall), "parameters exchanged");
+        assert_eq!(kind(|call| call[12] = END_PARAMETER), Some(FlagKind::MalformedCall));
+        assert_eq!(kind(|call| call[12] = u32::MAX), Some(FlagKind::MalformedCall));
+        assert_eq!(kind(|call| call.push(END_OF_SENTENCE)), Some(FlagKind::MalformedCall));
+        assert_eq!(kind(|call| call.splice(12..12, [VALUES.start; 8]).for_each(drop)), Some(FlagKind::MalformedCall));
     }
 
     const CALL: usize = super::super::CALL_TOKENS as usize;
@@ -174,11 +135,7 @@ mod tests {
         found[12] = other(&found, 12, VALUES);
         let finding = judge(&expected(), &found).unwrap();
         assert_ne!(finding.expected, finding.found);
-        assert!(
-            finding
-                .found
-                .contains(Vocabulary::demo().word(found[12]).unwrap())
-        );
+        assert!(finding.found.contains(Vocabulary::demo().word(found[12]).unwrap()));
         let flag = finding.clone().flag(2, 30);
         assert_eq!((flag.turn, flag.step, flag.found), (2, 30, finding.found));
     }

@@ -11,10 +11,7 @@ impl Random {
 
     /// A generator for the thing that `key` names, unlike those of other keys.
     pub(super) fn keyed(seed: u64, key: &[u64]) -> Self {
-        Self(
-            key.iter()
-                .fold(seed, |state, word| Self(state ^ word).next()),
-        )
+        Self(key.iter().fold(seed, |state, word| Self(state ^ word).next()))
     }
 
     /// Where the sequence stands; a generator made from it goes on the same way.
@@ -57,14 +54,7 @@ mod tests {
     fn it_gives_the_published_numbers() {
         let mut random = Random::new(1_234_567);
         let numbers = [(); 3].map(|()| random.next());
-        assert_eq!(
-            numbers,
-            [
-                6_457_827_717_110_365_317,
-                3_203_168_211_198_807_973,
-                9_817_491_932_198_370_423
-            ]
-        );
+        assert_eq!(numbers, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
     }
 
     #[test]
@@ -72,9 +62,6 @@ mod tests {
         let mut random = Random::new(1);
         let mut counts = [0; 19];
         (0..19_000).for_each(|_| counts[random.between(30, 48) as usize - 30] += 1);
-        assert!(
-            counts.iter().all(|count| (850..1_150).contains(count)),
-            "{counts:?}"
-        );
+        assert!(counts.iter().all(|count| (850..1_150).contains(count)), "{counts:?}");
     }
 }

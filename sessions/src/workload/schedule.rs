@@ -77,33 +77,19 @@ mod tests {
     #[test]
     fn it_is_a_function_of_the_seed() {
         let times = |seed| {
-            (0..9).map(move |session| {
-                (
-                    Schedule::new(seed).arrival(session),
-                    Schedule::new(seed).think(session, 2),
-                )
-            })
+            (0..9).map(move |session| (Schedule::new(seed).arrival(session), Schedule::new(seed).think(session, 2)))
         };
         assert!(times(1).eq(times(1)));
         assert!(times(1).ne(times(2)));
-        assert_ne!(
-            Schedule::new(1).script_seed(0),
-            Schedule::new(1).script_seed(1)
-        );
-        assert_ne!(
-            Schedule::new(1).script_seed(0),
-            Schedule::new(2).script_seed(0)
-        );
+        assert_ne!(Schedule::new(1).script_seed(0), Schedule::new(1).script_seed(1));
+        assert_ne!(Schedule::new(1).script_seed(0), Schedule::new(2).script_seed(0));
     }
 
     #[test]
     fn arrivals_are_spread_evenly() {
         let mut counts = [0; ARRIVAL_STEPS as usize];
         (0..80).for_each(|session| counts[Schedule::new(9).arrival(session) as usize] += 1);
-        assert!(
-            counts.iter().all(|count| (2..=3).contains(count)),
-            "{counts:?}"
-        );
+        assert!(counts.iter().all(|count| (2..=3).contains(count)), "{counts:?}");
         assert!(Schedule::new(9).arrival(u64::MAX) < ARRIVAL_STEPS);
     }
 
@@ -120,10 +106,7 @@ mod tests {
                         places[at % CALL_TOKENS as usize] += 1;
                     }
                 }
-                assert!(
-                    places.iter().filter(|&&count| count > 0).count() >= 12,
-                    "{places:?}"
-                );
+                assert!(places.iter().filter(|&&count| count > 0).count() >= 12, "{places:?}");
                 assert!(places.iter().all(|&count| count <= 12), "{places:?}");
             }
         }

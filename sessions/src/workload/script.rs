@@ -48,13 +48,7 @@ impl Script {
         let facts = random.between(30, 48);
         let mut keys: Vec<u32> = KEYS.collect();
         random.shuffle(&mut keys);
-        let mut writer = Writer {
-            random,
-            keys,
-            facts: Vec::new(),
-            before: 0,
-            prompt: Vec::new(),
-        };
+        let mut writer = Writer { random, keys, facts: Vec::new(), before: 0, prompt: Vec::new() };
         writer.write(&[BEGIN_OF_SENTENCE, TOOLS_WORD, COLON]);
         writer.prompt.extend(TOOLS);
         writer.write(&[SEMICOLON, STOCK, COLON]);
@@ -67,9 +61,7 @@ impl Script {
             }
             writer.request(next)
         });
-        Self {
-            turns: turns.collect(),
-        }
+        Self { turns: turns.collect() }
     }
 }
 
@@ -87,21 +79,14 @@ impl Writer {
         let Some(key) = self.keys.pop() else { return };
         let value = VALUES.start + self.random.below(VALUES.end - VALUES.start);
         self.write(&[ITEM, key, BIN, value, SEMICOLON]);
-        self.facts.push(Fact {
-            key,
-            value,
-            at: self.length() - 2,
-        });
+        self.facts.push(Fact { key, value, at: self.length() - 2 });
     }
 
     /// One of the facts outside the window; the oldest if there is none.
     fn old_fact(&mut self) -> (u32, u32) {
         let length = self.length();
         // Facts are in the order of their positions.
-        let old = self
-            .facts
-            .partition_point(|fact| fact.at + OUT_OF_WINDOW < length)
-            .max(1);
+        let old = self.facts.partition_point(|fact| fact.at + OUT_OF_WINDOW < length).max(1);
         let fact = &self.facts[self.random.below(old as u32) as usize];
         (fact.key, fact.value)
     }
@@ -132,10 +117,7 @@ impl Writer {
         self.write(&[ASSISTANT]);
         let expected = call(tool, key, value);
         self.before += self.prompt.len() + expected.len();
-        Turn {
-            prompt: std::mem::take(&mut self.prompt),
-            expected,
-        }
+        Turn { prompt: std::mem::take(&mut self.prompt), expected }
     }
 }
 

@@ -90,8 +90,7 @@ impl Vocabulary {
     pub fn text(&self, tokens: &[u32]) -> Sanitized {
         match Call::parse(tokens) {
             Some(call) => {
-                let [tool, item, bin] =
-                    [call.tool, call.item, call.bin].map(|words| self.raw_text(words));
+                let [tool, item, bin] = [call.tool, call.item, call.bin].map(|words| self.raw_text(words));
                 Sanitized::new(&format!("{tool}(item={item}, bin={bin})"))
             }
             None => Sanitized::new(&self.raw_text(tokens)),
@@ -108,12 +107,9 @@ impl Vocabulary {
             }
             match self.word(token) {
                 // The bars are wide and say nothing: every tag has them.
-                Some(word) if !is_word => text.push_str(
-                    &word
-                        .replace("｜DSML｜", "")
-                        .replace('｜', "")
-                        .replace('▁', "_"),
-                ),
+                Some(word) if !is_word => {
+                    text.push_str(&word.replace("｜DSML｜", "").replace('｜', "").replace('▁', "_"))
+                }
                 Some(word) => text.push_str(word),
                 None => text.push_str(&format!("<?{token}>")),
             }
@@ -174,9 +170,7 @@ mod tests {
         let materials = "amber birch cedar delta ember flint grove heron iron jade karst lilac maple north onyx pearl";
         for material in materials.split(' ') {
             words.extend(
-                "lamp gear rope bolt tile coil fork mast"
-                    .split(' ')
-                    .map(|thing| format!("{material}-{thing}")),
+                "lamp gear rope bolt tile coil fork mast".split(' ').map(|thing| format!("{material}-{thing}")),
             );
         }
         for row in "ABCDEFGH".chars() {
@@ -231,10 +225,7 @@ mod tests {
     fn text_is_compact_and_shows_what_is_broken() {
         let vocabulary = Vocabulary::demo();
         let text = |tokens: &[u32]| vocabulary.text(tokens).to_string();
-        assert_eq!(
-            text(&[ITEM, KEYS.start, BIN, VALUES.start, SEMICOLON]),
-            "item amber-lamp bin A01 ;"
-        );
+        assert_eq!(text(&[ITEM, KEYS.start, BIN, VALUES.start, SEMICOLON]), "item amber-lamp bin A01 ;");
         assert_eq!(
             text(&[CALLS, INVOKE, TOOLS.start, END_NAME, 9_999, END_OF_SENTENCE]),
             "<tool_calls><invoke name=\"fetch\"><?9999><end_of_sentence>"

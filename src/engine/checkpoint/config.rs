@@ -89,12 +89,8 @@ impl ModelConfig {
     ///
     /// Defaults are upstream's; what decides the shape of a tensor has none.
     pub fn parse(file: &str, text: &str) -> Result<Self, CheckpointError> {
-        let json_error = |problem: String| CheckpointError::Json {
-            file: file.to_owned(),
-            problem,
-        };
-        let value: Value =
-            serde_json::from_str(text).map_err(|cause| json_error(cause.to_string()))?;
+        let json_error = |problem: String| CheckpointError::Json { file: file.to_owned(), problem };
+        let value: Value = serde_json::from_str(text).map_err(|cause| json_error(cause.to_string()))?;
         let Value::Object(map) = &value else {
             return Err(json_error("the top level is not an object".to_owned()));
         };
@@ -103,24 +99,17 @@ impl ModelConfig {
 
         let attention = attention_kinds(&fields)?;
         let routing = routing_kinds(&fields, attention.len())?;
-        let layers: Vec<_> = attention
-            .into_iter()
-            .zip(routing)
-            .map(|(attention, routing)| LayerConfig { attention, routing })
-            .collect();
+        let layers: Vec<_> =
+            attention.into_iter().zip(routing).map(|(attention, routing)| LayerConfig { attention, routing }).collect();
         let head_dim = fields.size(&["head_dim"], "width of an attention head")?;
         let rope_dim = rope_dimension(&fields, head_dim)?;
-        let max_position_embeddings = fields
-            .optional_size(&["max_position_embeddings"])?
-            .unwrap_or(1 << 20);
+        let max_position_embeddings = fields.optional_size(&["max_position_embeddings"])?.unwrap_or(1 << 20);
         let (main_rope, compress_rope) = ropes(&fields, rope_dim, max_position_embeddings)?;
         let vocab_size = fields.size(&["vocab_size"], "entries of the vocabulary")?;
         let (bos_token, eos_tokens) = special_tokens(&fields, vocab_size)?;
 
         // The indexer's shape matters only to models that have one.
-        let has_indexer = layers
-            .iter()
-            .any(|layer| layer.attention == AttentionKind::Ratio4);
+        let has_indexer = layers.iter().any(|layer| layer.attention == AttentionKind::Ratio4);
         let index_size = |name, default, meaning| match fields.optional_size(&[name])? {
             Some(size) => Ok(size),
             None if has_indexer => Err(fields.missing(&[name], meaning)),
@@ -134,25 +123,16 @@ impl ModelConfig {
             rope_dim,
             q_lora_rank: fields.size(&["q_lora_rank"], "width of the latent query")?,
             o_groups: fields.size(&["o_groups"], "groups of the output projection")?,
-            o_lora_rank: fields.size(
-                &["o_lora_rank"],
-                "width of a group of the output projection",
-            )?,
+            o_lora_rank: fields.size(&["o_lora_rank"], "width of a group of the output projection")?,
             index_heads: index_size("index_n_heads", 64, "query heads of the indexer")?,
             index_head_dim: index_size("index_head_dim", 128, "width of an indexer head")?,
             index_topk: index_size("index_topk", 512, "entries that the indexer selects")?,
             sliding_window: fields.optional_size(&["sliding_window"])?.unwrap_or(128),
-            experts: fields.size(
-                &["n_routed_experts", "num_local_experts"],
-                "routed experts of a layer",
-            )?,
-            experts_per_token: fields
-                .size(&["num_experts_per_tok"], "routed experts that a token uses")?,
+            experts: fields.size(&["n_routed_experts", "num_local_experts"], "routed experts of a layer")?,
+            experts_per_token: fields.size(&["num_experts_per_tok"], "routed experts that a token uses")?,
             shared_experts: fields.optional_size(&["n_shared_experts"])?.unwrap_or(1),
-            moe_intermediate: fields.size(
-                &["moe_intermediate_size", "intermediate_size"],
-                "inner width of an expert",
-            )?,
+            moe_intermediate: fields
+                .size(&["moe_intermediate_size", "intermediate_size"], "inner width of an expert")?,
             routed_scaling_factor: fields.number("routed_scaling_factor", 1.5)? as f32,
             swiglu_limit: fields.number("swiglu_limit", 10.0)? as f32,
             scoring: scoring(&fields)?,
@@ -179,19 +159,11 @@ impl ModelConfig {
         let streams = self.hyper_connections;
         for (what, left, right) in [
             ("num_attention_heads * head_dim", self.heads, self.head_dim),
-            (
-                "index_n_heads * index_head_dim",
-                self.index_heads,
-                self.index_head_dim,
-            ),
+            ("index_n_heads * index_head_dim", self.index_heads, self.index_head_dim),
             ("o_groups * o_lora_rank", self.o_groups, self.o_lora_rank),
             ("hc_mult * hidden_size", streams, self.hidden_size),
             ("hc_mult * (2 + hc_mult)", streams, streams + 2),
-            (
-                "n_shared_experts * moe_intermediate_size",
-                self.shared_experts,
-                self.moe_intermediate,
-            ),
+            ("n_shared_experts * moe_intermediate_size", self.shared_experts, self.moe_intermediate),
             ("2 * moe_intermediate_size", 2, self.moe_intermediate),
             ("2 * head_dim", 2, self.head_dim),
             ("2 * index_head_dim", 2, self.index_head_dim),
@@ -210,8 +182,7 @@ impl ModelConfig {
         let expert = 3 * wide(self.hidden_size) * wide(self.moe_intermediate);
         let queries = wide(self.q_lora_rank) * wide(self.heads * self.head_dim);
         let layer = wide(self.experts) * expert + queries;
-        let weights =
-            wide(self.layers.len()) * layer + wide(self.vocab_size) * wide(self.hidden_size);
+        let weights = wide(self.layers.len()) * layer + wide(self.vocab_size) * wide(self.hidden_size);
         if weights > WEIGHT_LIMIT {
             return Err(fields.inconsistent(format!(
                 "its dimensions call for at least {weights} weights, which is absurd; correct hidden_size, n_routed_experts, \
@@ -221,11 +192,7 @@ impl ModelConfig {
         Ok(())
     }
 
-    fn check_agreement(
-        &self,
-        fields: &Fields<'_>,
-        has_indexer: bool,
-    ) -> Result<(), CheckpointError> {
+    fn check_agreement(&self, fields: &Fields<'_>, has_indexer: bool) -> Result<(), CheckpointError> {
         let width = self.heads * self.head_dim;
         if !width.is_multiple_of(self.o_groups) {
             return Err(fields.inconsistent(format!(
@@ -274,21 +241,12 @@ fn scoring(fields: &Fields<'_>) -> Result<Scoring, CheckpointError> {
     Ok(Scoring::SqrtSoftplus)
 }
 
-fn special_tokens(
-    fields: &Fields<'_>,
-    vocab_size: usize,
-) -> Result<(Option<u32>, Vec<u32>), CheckpointError> {
+fn special_tokens(fields: &Fields<'_>, vocab_size: usize) -> Result<(Option<u32>, Vec<u32>), CheckpointError> {
     let token = |name: &str, value: &Value| {
         let token = value.as_u64().and_then(|token| u32::try_from(token).ok());
         token
             .filter(|token| (*token as usize) < vocab_size)
-            .ok_or_else(|| {
-                fields.wrong(
-                    name,
-                    value,
-                    format!("a token id below vocab_size = {vocab_size}, or null"),
-                )
-            })
+            .ok_or_else(|| fields.wrong(name, value, format!("a token id below vocab_size = {vocab_size}, or null")))
     };
     let in_vocabulary = |token: u32| (token as usize) < vocab_size;
     let bos = match fields.raw("bos_token_id") {
@@ -297,15 +255,9 @@ fn special_tokens(
         Some(value) => Some(token("bos_token_id", value)?),
     };
     let eos = match fields.raw("eos_token_id") {
-        None => Some(1)
-            .filter(|token| in_vocabulary(*token))
-            .into_iter()
-            .collect(),
+        None => Some(1).filter(|token| in_vocabulary(*token)).into_iter().collect(),
         Some(Value::Null) => Vec::new(),
-        Some(Value::Array(list)) => list
-            .iter()
-            .map(|value| token("eos_token_id", value))
-            .collect::<Result<_, _>>()?,
+        Some(Value::Array(list)) => list.iter().map(|value| token("eos_token_id", value)).collect::<Result<_, _>>()?,
         Some(value) => vec![token("eos_token_id", value)?],
     };
     Ok((bos, eos))

@@ -6,9 +6,7 @@
 #[non_exhaustive]
 pub enum CheckpointError {
     /// The given directory does not exist.
-    #[error(
-        "There is no directory {directory:?}. Give a directory that holds config.json and model.safetensors."
-    )]
+    #[error("There is no directory {directory:?}. Give a directory that holds config.json and model.safetensors.")]
     DirectoryMissing {
         /// The path that was given.
         directory: String,

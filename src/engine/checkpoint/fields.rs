@@ -17,11 +17,7 @@ pub(super) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     pub(super) fn new(file: &'a str, map: &'a Map<String, Value>) -> Self {
-        Self {
-            file,
-            path: String::new(),
-            map,
-        }
+        Self { file, path: String::new(), map }
     }
 
     /// The value of the field, `null` included.
@@ -31,30 +27,15 @@ impl<'a> Fields<'a> {
 
     /// The value of the first of several spellings that is there and not null.
     fn first<'n>(&self, names: &[&'n str]) -> Option<(&'n str, &'a Value)> {
-        names
-            .iter()
-            .find_map(|name| Some((*name, self.raw(name).filter(|value| !value.is_null())?)))
+        names.iter().find_map(|name| Some((*name, self.raw(name).filter(|value| !value.is_null())?)))
     }
 
     pub(super) fn missing(&self, names: &[&str], meaning: &'static str) -> CheckpointError {
-        let field = names
-            .iter()
-            .map(|name| format!("{}{name}", self.path))
-            .collect::<Vec<_>>()
-            .join(" or ");
-        CheckpointError::FieldMissing {
-            file: self.file.to_owned(),
-            field,
-            meaning,
-        }
+        let field = names.iter().map(|name| format!("{}{name}", self.path)).collect::<Vec<_>>().join(" or ");
+        CheckpointError::FieldMissing { file: self.file.to_owned(), field, meaning }
     }
 
-    pub(super) fn wrong(
-        &self,
-        name: &str,
-        found: &Value,
-        expected: impl Into<String>,
-    ) -> CheckpointError {
+    pub(super) fn wrong(&self, name: &str, found: &Value, expected: impl Into<String>) -> CheckpointError {
         CheckpointError::FieldValue {
             file: self.file.to_owned(),
             field: format!("{}{name}", self.path),
@@ -64,10 +45,7 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn inconsistent(&self, problem: String) -> CheckpointError {
-        CheckpointError::Inconsistent {
-            file: self.file.to_owned(),
-            problem,
-        }
+        CheckpointError::Inconsistent { file: self.file.to_owned(), problem }
     }
 
     /// A dimension or count of at least one, if the field is there.
@@ -78,22 +56,13 @@ impl<'a> Fields<'a> {
         let size = value.as_u64().and_then(|size| usize::try_from(size).ok());
         match size.filter(|size| (1..=DIMENSION_LIMIT).contains(size)) {
             Some(size) => Ok(Some(size)),
-            None => Err(self.wrong(
-                name,
-                value,
-                format!("a whole number from 1 to {DIMENSION_LIMIT}"),
-            )),
+            None => Err(self.wrong(name, value, format!("a whole number from 1 to {DIMENSION_LIMIT}"))),
         }
     }
 
     /// A dimension or count that must be given.
-    pub(super) fn size(
-        &self,
-        names: &[&str],
-        meaning: &'static str,
-    ) -> Result<usize, CheckpointError> {
-        self.optional_size(names)?
-            .ok_or_else(|| self.missing(names, meaning))
+    pub(super) fn size(&self, names: &[&str], meaning: &'static str) -> Result<usize, CheckpointError> {
+        self.optional_size(names)?.ok_or_else(|| self.missing(names, meaning))
     }
 
     /// A positive number, if the field is there.
@@ -102,10 +71,7 @@ impl<'a> Fields<'a> {
             return Ok(None);
         };
         // Checked as f32, since that is what the number is used as.
-        match value
-            .as_f64()
-            .filter(|number| (*number as f32).is_finite() && *number as f32 > 0.0)
-        {
+        match value.as_f64().filter(|number| (*number as f32).is_finite() && *number as f32 > 0.0) {
             Some(number) => Ok(Some(number)),
             None => Err(self.wrong(name, value, "a positive number within the range of float32")),
         }
@@ -118,9 +84,7 @@ impl<'a> Fields<'a> {
     pub(super) fn flag(&self, name: &str, default: bool) -> Result<bool, CheckpointError> {
         match self.first(&[name]) {
             None => Ok(default),
-            Some((_, value)) => value
-                .as_bool()
-                .ok_or_else(|| self.wrong(name, value, "true or false")),
+            Some((_, value)) => value.as_bool().ok_or_else(|| self.wrong(name, value, "true or false")),
         }
     }
 
@@ -135,11 +99,9 @@ impl<'a> Fields<'a> {
     pub(super) fn object(&self, name: &str) -> Result<Option<Fields<'a>>, CheckpointError> {
         match self.first(&[name]) {
             None => Ok(None),
-            Some((_, Value::Object(map))) => Ok(Some(Self {
-                file: self.file,
-                path: format!("{}{name}.", self.path),
-                map,
-            })),
+            Some((_, Value::Object(map))) => {
+                Ok(Some(Self { file: self.file, path: format!("{}{name}.", self.path), map }))
+            }
             Some((_, value)) => Err(self.wrong(name, value, "an object")),
         }
     }
@@ -155,11 +117,9 @@ impl<'a> Fields<'a> {
     /// Refuses a field that asks for something other than the one thing the engine does. A field that is absent or null asks for nothing.
     pub(super) fn only(&self, name: &str, accepted: &Value) -> Result<(), CheckpointError> {
         match self.first(&[name]) {
-            Some((_, value)) if value != accepted => Err(self.wrong(
-                name,
-                value,
-                format!("{accepted}, the only value that this engine implements"),
-            )),
+            Some((_, value)) if value != accepted => {
+                Err(self.wrong(name, value, format!("{accepted}, the only value that this engine implements")))
+            }
             _ => Ok(()),
         }
     }

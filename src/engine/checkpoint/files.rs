@@ -13,14 +13,8 @@ use super::error::{CheckpointError, shortened};
 pub(super) fn read_file(path: &Path, remedy: &'static str) -> Result<Vec<u8>, CheckpointError> {
     let file = || path.display().to_string();
     let failed = |cause: std::io::Error| match cause.kind() {
-        ErrorKind::NotFound | ErrorKind::NotADirectory => CheckpointError::FileMissing {
-            file: file(),
-            remedy,
-        },
-        _ => CheckpointError::Unreadable {
-            file: file(),
-            cause,
-        },
+        ErrorKind::NotFound | ErrorKind::NotADirectory => CheckpointError::FileMissing { file: file(), remedy },
+        _ => CheckpointError::Unreadable { file: file(), cause },
     };
     // A pipe would block and a device never end.
     if !fs::metadata(path).map_err(failed)?.is_file() {
@@ -59,11 +53,7 @@ pub(super) fn weight_files(directory: &Path) -> Result<Vec<PathBuf>, CheckpointE
         return Ok(vec![single]);
     }
     let index = directory.join("model.safetensors.index.json");
-    let names = if index.exists() {
-        indexed_shards(&index)?
-    } else {
-        listed_shards(directory)?
-    };
+    let names = if index.exists() { indexed_shards(&index)? } else { listed_shards(directory)? };
     if names.is_empty() {
         return Err(CheckpointError::FileMissing {
             file: single.display().to_string(),
@@ -76,10 +66,8 @@ pub(super) fn weight_files(directory: &Path) -> Result<Vec<PathBuf>, CheckpointE
 fn indexed_shards(index: &Path) -> Result<BTreeSet<String>, CheckpointError> {
     let file = || index.display().to_string();
     let text = read_text(index, "Copy it there.")?;
-    let json: Value = serde_json::from_str(&text).map_err(|cause| CheckpointError::Json {
-        file: file(),
-        problem: cause.to_string(),
-    })?;
+    let json: Value = serde_json::from_str(&text)
+        .map_err(|cause| CheckpointError::Json { file: file(), problem: cause.to_string() })?;
     let Some(map) = json.get("weight_map").and_then(Value::as_object) else {
         return Err(CheckpointError::FieldMissing {
             file: file(),
@@ -89,11 +77,7 @@ fn indexed_shards(index: &Path) -> Result<BTreeSet<String>, CheckpointError> {
     };
     let shard = |(tensor, value): (&String, &Value)| match value.as_str() {
         // The index comes with the weights from outside; it must not reach beyond its own directory.
-        Some(name)
-            if Path::new(name).file_name() == Some(name.as_ref()) && !name.contains('\\') =>
-        {
-            Ok(name.to_owned())
-        }
+        Some(name) if Path::new(name).file_name() == Some(name.as_ref()) && !name.contains('\\') => Ok(name.to_owned()),
         _ => Err(CheckpointError::FieldValue {
             file: file(),
             field: format!("weight_map.{}", shortened(tensor)),
@@ -105,10 +89,7 @@ fn indexed_shards(index: &Path) -> Result<BTreeSet<String>, CheckpointError> {
 }
 
 fn listed_shards(directory: &Path) -> Result<BTreeSet<String>, CheckpointError> {
-    let unreadable = |cause| CheckpointError::Unreadable {
-        file: directory.display().to_string(),
-        cause,
-    };
+    let unreadable = |cause| CheckpointError::Unreadable { file: directory.display().to_string(), cause };
     let mut shards: BTreeMap<(u64, u64), String> = BTreeMap::new();
     for entry in fs::read_dir(directory).map_err(unreadable)? {
         let name = entry.map_err(unreadable)?.file_name();
@@ -118,15 +99,12 @@ fn listed_shards(directory: &Path) -> Result<BTreeSet<String>, CheckpointError> 
             shards.insert((total, number), name.to_owned());
         }
     }
-    if let (Some(((least, _), first)), Some(((most, _), last))) =
-        (shards.first_key_value(), shards.last_key_value())
+    if let (Some(((least, _), first)), Some(((most, _), last))) = (shards.first_key_value(), shards.last_key_value())
         && least != most
     {
         return Err(CheckpointError::Inconsistent {
             file: directory.display().to_string(),
-            problem: format!(
-                "{first:?} and {last:?} belong to different sets of shards; keep one set"
-            ),
+            problem: format!("{first:?} and {last:?} belong to different sets of shards; keep one set"),
         });
     }
     // Sorted by number, so the first that is out of place tells which one is missing.
@@ -145,19 +123,13 @@ fn listed_shards(directory: &Path) -> Result<BTreeSet<String>, CheckpointError> 
 
 /// The number and the total in `model-00002-of-00005.safetensors`.
 fn shard_number(name: &str) -> Option<(u64, u64)> {
-    let (number, total) = name
-        .strip_prefix("model-")?
-        .strip_suffix(".safetensors")?
-        .split_once("-of-")?;
+    let (number, total) = name.strip_prefix("model-")?.strip_suffix(".safetensors")?.split_once("-of-")?;
     Some((number.parse().ok()?, total.parse().ok()?))
 }
 
 fn missing_shard(directory: &Path, number: u64, total: u64) -> CheckpointError {
     CheckpointError::FileMissing {
-        file: directory
-            .join(format!("model-{number:05}-of-{total:05}.safetensors"))
-            .display()
-            .to_string(),
+        file: directory.join(format!("model-{number:05}-of-{total:05}.safetensors")).display().to_string(),
         remedy: "Other shards of its set are there. Copy or download this one too.",
     }
 }

@@ -31,8 +31,8 @@ pub use rope::Rope;
 pub use safetensors::{SafeTensors, TensorView};
 pub use schedule::{AttentionKind, LayerConfig, Routing};
 pub use tensors::{
-    AttentionWeights, CompressorWeights, Expert, FfnWeights, HyperConnection, IndexerWeights,
-    LayerWeights, Matrix, ModelWeights, RoutingWeights,
+    AttentionWeights, CompressorWeights, Expert, FfnWeights, HyperConnection, IndexerWeights, LayerWeights, Matrix,
+    ModelWeights, RoutingWeights,
 };
 
 /// A model: its configuration and its weights, which agree with each other.
@@ -58,10 +58,7 @@ impl Checkpoint {
         )?;
         let config = ModelConfig::parse(&path.display().to_string(), &text)?;
         let files = files::weight_files(directory)?;
-        let files = files
-            .iter()
-            .map(|path| SafeTensors::open(path))
-            .collect::<Result<Vec<_>, _>>()?;
+        let files = files.iter().map(|path| SafeTensors::open(path)).collect::<Result<Vec<_>, _>>()?;
         Self::assemble(config, &files)
     }
 
@@ -81,10 +78,6 @@ impl Checkpoint {
 
     fn assemble(config: ModelConfig, files: &[SafeTensors]) -> Result<Self, CheckpointError> {
         let (weights, unused_tensors) = ModelWeights::load(&config, files)?;
-        Ok(Self {
-            config,
-            weights,
-            unused_tensors,
-        })
+        Ok(Self { config, weights, unused_tensors })
     }
 }

@@ -20,33 +20,15 @@ const SPELLINGS: &[(&str, &[&str])] = &[
     ("attn.q_norm.weight", &["self_attn.q_a_norm.weight"]),
     ("attn.wq_b.weight", &["self_attn.q_b_proj.weight"]),
     ("attn.wkv.weight", &["self_attn.kv_proj.weight"]),
-    (
-        "attn.kv_norm.weight",
-        &["attn.norm.weight", "self_attn.kv_norm.weight"],
-    ),
+    ("attn.kv_norm.weight", &["attn.norm.weight", "self_attn.kv_norm.weight"]),
     ("attn.attn_sink", &["self_attn.sinks"]),
     ("attn.wo_a.weight", &["self_attn.o_a_proj.weight"]),
     ("attn.wo_b.weight", &["self_attn.o_b_proj.weight"]),
-    (
-        "attn.compressor.wkv.weight",
-        &["self_attn.compressor.kv_proj.weight"],
-    ),
-    (
-        "attn.compressor.wgate.weight",
-        &["self_attn.compressor.gate_proj.weight"],
-    ),
-    (
-        "attn.compressor.norm.weight",
-        &["self_attn.compressor.kv_norm.weight"],
-    ),
-    (
-        "attn.compressor.ape",
-        &["self_attn.compressor.position_bias"],
-    ),
-    (
-        "attn.indexer.wq_b.weight",
-        &["self_attn.compressor.indexer.q_b_proj.weight"],
-    ),
+    ("attn.compressor.wkv.weight", &["self_attn.compressor.kv_proj.weight"]),
+    ("attn.compressor.wgate.weight", &["self_attn.compressor.gate_proj.weight"]),
+    ("attn.compressor.norm.weight", &["self_attn.compressor.kv_norm.weight"]),
+    ("attn.compressor.ape", &["self_attn.compressor.position_bias"]),
+    ("attn.indexer.wq_b.weight", &["self_attn.compressor.indexer.q_b_proj.weight"]),
     (
         "attn.indexer.weights_proj.weight",
         &[
@@ -54,37 +36,16 @@ const SPELLINGS: &[(&str, &[&str])] = &[
             "self_attn.compressor.indexer.weights_proj.weight",
         ],
     ),
-    (
-        "attn.indexer.compressor.wkv.weight",
-        &["self_attn.compressor.indexer.kv_proj.weight"],
-    ),
-    (
-        "attn.indexer.compressor.wgate.weight",
-        &["self_attn.compressor.indexer.gate_proj.weight"],
-    ),
-    (
-        "attn.indexer.compressor.norm.weight",
-        &["self_attn.compressor.indexer.kv_norm.weight"],
-    ),
-    (
-        "attn.indexer.compressor.ape",
-        &["self_attn.compressor.indexer.position_bias"],
-    ),
+    ("attn.indexer.compressor.wkv.weight", &["self_attn.compressor.indexer.kv_proj.weight"]),
+    ("attn.indexer.compressor.wgate.weight", &["self_attn.compressor.indexer.gate_proj.weight"]),
+    ("attn.indexer.compressor.norm.weight", &["self_attn.compressor.indexer.kv_norm.weight"]),
+    ("attn.indexer.compressor.ape", &["self_attn.compressor.indexer.position_bias"]),
     ("ffn.gate.weight", &["mlp.gate.weight"]),
     ("ffn.gate.bias", &["mlp.gate.e_score_correction_bias"]),
     ("ffn.gate.tid2eid", &["mlp.gate.tid2eid"]),
-    (
-        "ffn.shared_experts.w1.weight",
-        &["mlp.shared_experts.gate_proj.weight"],
-    ),
-    (
-        "ffn.shared_experts.w2.weight",
-        &["mlp.shared_experts.down_proj.weight"],
-    ),
-    (
-        "ffn.shared_experts.w3.weight",
-        &["mlp.shared_experts.up_proj.weight"],
-    ),
+    ("ffn.shared_experts.w1.weight", &["mlp.shared_experts.gate_proj.weight"]),
+    ("ffn.shared_experts.w2.weight", &["mlp.shared_experts.down_proj.weight"]),
+    ("ffn.shared_experts.w3.weight", &["mlp.shared_experts.up_proj.weight"]),
     (FUSED_GATE_UP, &["mlp.experts.gate_up_proj"]),
     (FUSED_DOWN, &["mlp.experts.down_proj"]),
 ];
@@ -95,11 +56,8 @@ pub(super) const FUSED_GATE_UP: &str = "ffn.experts.gate_up_proj";
 pub(super) const FUSED_DOWN: &str = "ffn.experts.down_proj";
 
 /// The names of one expert's matrices in transformers, when they are not fused.
-const EXPERT_SPELLINGS: &[(&str, &str)] = &[
-    ("w1.weight", "gate_proj.weight"),
-    ("w2.weight", "down_proj.weight"),
-    ("w3.weight", "up_proj.weight"),
-];
+const EXPERT_SPELLINGS: &[(&str, &str)] =
+    &[("w1.weight", "gate_proj.weight"), ("w2.weight", "down_proj.weight"), ("w3.weight", "up_proj.weight")];
 
 /// Every name that the tensor of the given released name may have in a file, the released one first.
 pub(super) fn spellings(released: &str) -> Vec<String> {
@@ -108,37 +66,23 @@ pub(super) fn spellings(released: &str) -> Vec<String> {
     if let Some((_, others)) = SPELLINGS.iter().find(|(known, _)| *known == name) {
         names.extend(others.iter().map(|other| (*other).to_owned()));
     }
-    if let Some((expert, part)) = name
-        .strip_prefix("ffn.experts.")
-        .and_then(|rest| rest.split_once('.'))
+    if let Some((expert, part)) = name.strip_prefix("ffn.experts.").and_then(|rest| rest.split_once('.'))
         && let Some((_, other)) = EXPERT_SPELLINGS.iter().find(|(known, _)| *known == part)
     {
         names.push(format!("mlp.experts.{expert}.{other}"));
     }
-    ["", "model."]
-        .iter()
-        .flat_map(|prefix| {
-            names
-                .iter()
-                .map(move |name| format!("{prefix}{layer}{name}"))
-        })
-        .collect()
+    ["", "model."].iter().flat_map(|prefix| names.iter().map(move |name| format!("{prefix}{layer}{name}"))).collect()
 }
 
 /// `layers.3.` and the rest, or nothing and the whole name.
 fn split_layer(name: &str) -> (&str, &str) {
-    let end = name
-        .strip_prefix("layers.")
-        .and_then(|rest| rest.find('.'))
-        .map_or(0, |dot| "layers.".len() + dot + 1);
+    let end = name.strip_prefix("layers.").and_then(|rest| rest.find('.')).map_or(0, |dot| "layers.".len() + dot + 1);
     name.split_at(end)
 }
 
 /// Whether a tensor belongs to multi-token prediction, which the engine does not do.
 pub(super) fn is_ignored(name: &str) -> bool {
-    name.strip_prefix("model.")
-        .unwrap_or(name)
-        .starts_with("mtp.")
+    name.strip_prefix("model.").unwrap_or(name).starts_with("mtp.")
 }
 
 #[cfg(test)]
@@ -163,10 +107,7 @@ mod tests {
                 .contains(&"model.layers.0.mlp.experts.7.up_proj.weight".into())
         );
         assert!(spellings("hc_head_fn").contains(&"model.hc_head.hc_fn".into()));
-        assert_eq!(
-            spellings("norm.weight"),
-            ["norm.weight", "model.norm.weight"]
-        );
+        assert_eq!(spellings("norm.weight"), ["norm.weight", "model.norm.weight"]);
         assert!(is_ignored("mtp.0.enorm.weight") && is_ignored("model.mtp.0.norm.weight"));
         assert!(!is_ignored("model.norm.weight"));
     }

@@ -68,12 +68,8 @@ impl Reference {
         let prefill_logits = required(tensors, "prefill_logits")?;
         let [_, vocabulary] = dimensions(&prefill_logits)?;
         if length == 0 || vocabulary == 0 {
-            let problem =
-                "its prompt or its vocabulary is empty; write the reference again".to_owned();
-            return Err(CheckpointError::Inconsistent {
-                file: tensors.file().to_owned(),
-                problem,
-            });
+            let problem = "its prompt or its vocabulary is empty; write the reference again".to_owned();
+            return Err(CheckpointError::Inconsistent { file: tensors.file().to_owned(), problem });
         }
         let decode_tokens = required(tensors, "decode_tokens")?;
         let [steps] = dimensions(&decode_tokens)?;
@@ -83,18 +79,14 @@ impl Reference {
         let mut hidden = BTreeMap::new();
         for name in tensors.names() {
             // Of other names, and of numbers that are no numbers, nothing is known: they are left alone.
-            let numbered = |prefix| {
-                name.strip_prefix(prefix)
-                    .and_then(|number| number.parse().ok())
-            };
+            let numbered = |prefix| name.strip_prefix(prefix).and_then(|number| number.parse().ok());
             if let Some(layer) = numbered("index_topk.") {
                 index_topk.insert(layer, selection(&required(tensors, name)?, length)?);
             } else if let Some(depth) = numbered("hidden.") {
                 hidden.insert(depth, rows(&required(tensors, name)?)?);
             }
         }
-        const LOGITS: &str =
-            "one row per token and one column per entry of the vocabulary, as in prefill_logits";
+        const LOGITS: &str = "one row per token and one column per entry of the vocabulary, as in prefill_logits";
         Ok(Self {
             file: tensors.file().to_owned(),
             prompt: tokens(&prompt, vocabulary)?,
@@ -109,15 +101,8 @@ impl Reference {
     /// Refuses a reference that cannot be of this model: another vocabulary, or selections of layers that do not select.
     pub fn check_against(&self, config: &ModelConfig) -> Result<(), CheckpointError> {
         let vocabulary = config.vocab_size;
-        for (tensor, tokens) in [
-            ("prompt", &self.prompt),
-            ("decode_tokens", &self.decode_tokens),
-        ] {
-            if let Some((index, token)) = tokens
-                .iter()
-                .enumerate()
-                .find(|(_, token)| **token as usize >= vocabulary)
-            {
+        for (tensor, tokens) in [("prompt", &self.prompt), ("decode_tokens", &self.decode_tokens)] {
+            if let Some((index, token)) = tokens.iter().enumerate().find(|(_, token)| **token as usize >= vocabulary) {
                 return Err(CheckpointError::TokenOutsideVocabulary {
                     file: self.file.clone(),
                     tensor: tensor.to_owned(),
@@ -127,34 +112,21 @@ impl Reference {
                 });
             }
         }
-        let inconsistent = |problem| {
-            Err(CheckpointError::Inconsistent {
-                file: self.file.clone(),
-                problem,
-            })
-        };
+        let inconsistent = |problem| Err(CheckpointError::Inconsistent { file: self.file.clone(), problem });
         if self.prefill_logits.columns != vocabulary {
             return inconsistent(format!(
                 "it has logits for {} tokens, the model's vocab_size is {vocabulary}; use the reference that belongs to this model",
                 self.prefill_logits.columns
             ));
         }
-        let selects = |layer: usize| {
-            config
-                .layers
-                .get(layer)
-                .is_some_and(|layer| layer.attention == AttentionKind::Ratio4)
-        };
+        let selects =
+            |layer: usize| config.layers.get(layer).is_some_and(|layer| layer.attention == AttentionKind::Ratio4);
         if let Some(layer) = self.index_topk.keys().find(|layer| !selects(**layer)) {
             return inconsistent(format!(
                 "it has index_topk.{layer}, but layer {layer} of the model is not of ratio 4; use the reference that belongs to this model"
             ));
         }
-        if let Some((layer, selection)) = self
-            .index_topk
-            .iter()
-            .find(|(_, found)| found.columns > config.index_topk)
-        {
+        if let Some((layer, selection)) = self.index_topk.iter().find(|(_, found)| found.columns > config.index_topk) {
             return inconsistent(format!(
                 "index_topk.{layer} selects {} entries a token, the model's index_topk is {}; use the reference that belongs to this model",
                 selection.columns, config.index_topk
@@ -165,13 +137,11 @@ impl Reference {
 }
 
 fn required<'a>(tensors: &'a SafeTensors, name: &str) -> Result<TensorView<'a>, CheckpointError> {
-    tensors
-        .tensor(name)
-        .ok_or_else(|| CheckpointError::TensorMissing {
-            file: tensors.file().to_owned(),
-            tensor: name.to_owned(),
-            tried: name.to_owned(),
-        })
+    tensors.tensor(name).ok_or_else(|| CheckpointError::TensorMissing {
+        file: tensors.file().to_owned(),
+        tensor: name.to_owned(),
+        tried: name.to_owned(),
+    })
 }
 
 /// The shape of a tensor that must have `N` dimensions.
@@ -190,37 +160,18 @@ fn wrong_rank(view: &TensorView<'_>, expected: usize) -> CheckpointError {
     }
 }
 
-fn matrix(
-    view: &TensorView<'_>,
-    shape: [usize; 2],
-    meaning: &'static str,
-) -> Result<Matrix, CheckpointError> {
+fn matrix(view: &TensorView<'_>, shape: [usize; 2], meaning: &'static str) -> Result<Matrix, CheckpointError> {
     check_shape(view, &shape, meaning)?;
-    Ok(Matrix {
-        rows: shape[0],
-        columns: shape[1],
-        data: finite(view)?,
-    })
+    Ok(Matrix { rows: shape[0], columns: shape[1], data: finite(view)? })
 }
 
 /// A matrix of the first dimension by all the others.
 fn rows(view: &TensorView<'_>) -> Result<Matrix, CheckpointError> {
-    let (rows, rest) = view
-        .shape()
-        .split_first()
-        .ok_or_else(|| wrong_rank(view, 2))?;
+    let (rows, rest) = view.shape().split_first().ok_or_else(|| wrong_rank(view, 2))?;
     let data = finite(view)?;
     // Not the product of the other dimensions: beside a dimension of zero that may overflow.
-    let columns = if rest.is_empty() {
-        1
-    } else {
-        data.len() / (*rows).max(1)
-    };
-    Ok(Matrix {
-        rows: *rows,
-        columns,
-        data,
-    })
+    let columns = if rest.is_empty() { 1 } else { data.len() / (*rows).max(1) };
+    Ok(Matrix { rows: *rows, columns, data })
 }
 
 fn tokens(view: &TensorView<'_>, vocabulary: usize) -> Result<Vec<u32>, CheckpointError> {
@@ -244,9 +195,5 @@ fn selection(view: &TensorView<'_>, length: usize) -> Result<Selection, Checkpoi
     // Whole windows of four tokens make entries.
     let end = i64::try_from(length / 4).unwrap_or(i64::MAX);
     let entries = integers(view, "a compressed entry of the prompt, or -1", -1, end)?;
-    Ok(Selection {
-        rows: length,
-        columns,
-        entries: entries.into_iter().map(|entry| entry as i32).collect(),
-    })
+    Ok(Selection { rows: length, columns, entries: entries.into_iter().map(|entry| entry as i32).collect() })
 }

@@ -20,48 +20,25 @@ fn rope_fields<'a>(fields: &Fields<'a>) -> Result<RopeFields<'a>, CheckpointErro
         _ => fields.object("rope_parameters")?,
     };
     let Some(given) = given else {
-        return Ok(RopeFields {
-            main: None,
-            compress: None,
-            nested: false,
-        });
+        return Ok(RopeFields { main: None, compress: None, nested: false });
     };
     match (given.object("main")?, given.object("compress")?) {
-        (None, None) => Ok(RopeFields {
-            main: None,
-            compress: Some(given),
-            nested: false,
-        }),
-        (Some(main), Some(compress)) => Ok(RopeFields {
-            main: Some(main),
-            compress: Some(compress),
-            nested: true,
-        }),
-        (Some(_), None) => Err(given.missing(
-            &["compress"],
-            "rotary embedding of the layers that compress",
-        )),
-        (None, Some(_)) => {
-            Err(given.missing(&["main"], "rotary embedding of the layers that only slide"))
-        }
+        (None, None) => Ok(RopeFields { main: None, compress: Some(given), nested: false }),
+        (Some(main), Some(compress)) => Ok(RopeFields { main: Some(main), compress: Some(compress), nested: true }),
+        (Some(_), None) => Err(given.missing(&["compress"], "rotary embedding of the layers that compress")),
+        (None, Some(_)) => Err(given.missing(&["main"], "rotary embedding of the layers that only slide")),
     }
 }
 
 /// The width of the rotary part. Several fields can say it; those that do must agree.
-pub(super) fn rope_dimension(
-    fields: &Fields<'_>,
-    head_dim: usize,
-) -> Result<usize, CheckpointError> {
+pub(super) fn rope_dimension(fields: &Fields<'_>, head_dim: usize) -> Result<usize, CheckpointError> {
     const FACTOR: &str = "partial_rotary_factor";
     let mut said: Vec<(String, usize)> = Vec::new();
     if let Some(dimension) = fields.optional_size(&["qk_rope_head_dim"])? {
         said.push(("qk_rope_head_dim".to_owned(), dimension));
     }
     let ropes = rope_fields(fields)?;
-    let nested = [ropes.main, ropes.compress]
-        .into_iter()
-        .flatten()
-        .filter(|_| ropes.nested);
+    let nested = [ropes.main, ropes.compress].into_iter().flatten().filter(|_| ropes.nested);
     for object in std::iter::once(fields.clone()).chain(nested) {
         if let Some(factor) = object.optional_number(FACTOR)? {
             // The factor is usually a quotient; do not let its rounding cost a whole unit.
@@ -69,10 +46,7 @@ pub(super) fn rope_dimension(
             said.push((object.path_of(FACTOR), dimension));
         }
     }
-    let (field, dimension) = said
-        .first()
-        .cloned()
-        .unwrap_or(("the default, head_dim / 8,".to_owned(), head_dim / 8));
+    let (field, dimension) = said.first().cloned().unwrap_or(("the default, head_dim / 8,".to_owned(), head_dim / 8));
     if let Some((other, different)) = said.iter().find(|(_, other)| *other != dimension) {
         return Err(fields.inconsistent(format!(
             "{field} gives {dimension} rotary values a head, {other} gives {different}; make them agree"
@@ -86,11 +60,7 @@ pub(super) fn rope_dimension(
     Ok(dimension)
 }
 
-pub(super) fn ropes(
-    fields: &Fields<'_>,
-    rope_dim: usize,
-    positions: usize,
-) -> Result<(Rope, Rope), CheckpointError> {
+pub(super) fn ropes(fields: &Fields<'_>, rope_dim: usize, positions: usize) -> Result<(Rope, Rope), CheckpointError> {
     let main_theta = theta(fields, "rope_theta")?.unwrap_or(10_000.0);
     let compress_theta = theta(fields, "compress_rope_theta")?.unwrap_or(160_000.0);
     let given = rope_fields(fields)?;
@@ -100,21 +70,10 @@ pub(super) fn ropes(
         let Some(object) = object else {
             return Ok(Rope::new(theta_above, rope_dim, None));
         };
-        let own_theta = if given.nested {
-            theta(&object, "rope_theta")?
-        } else {
-            None
-        };
-        Ok(Rope::new(
-            own_theta.unwrap_or(theta_above),
-            rope_dim,
-            yarn(&object, positions)?,
-        ))
+        let own_theta = if given.nested { theta(&object, "rope_theta")? } else { None };
+        Ok(Rope::new(own_theta.unwrap_or(theta_above), rope_dim, yarn(&object, positions)?))
     };
-    Ok((
-        rope(given.main.clone(), main_theta)?,
-        rope(given.compress.clone(), compress_theta)?,
-    ))
+    Ok((rope(given.main.clone(), main_theta)?, rope(given.compress.clone(), compress_theta)?))
 }
 
 fn theta(fields: &Fields<'_>, name: &str) -> Result<Option<f64>, CheckpointError> {
@@ -129,11 +88,7 @@ fn theta(fields: &Fields<'_>, name: &str) -> Result<Option<f64>, CheckpointError
 /// The amplitude factor is 1 whatever YaRN's own formula says: the released model does not scale cosines and sines. A file that asks for
 /// another factor is refused. Bounds are always whole pairs: upstream looks for `truncate` where V4 never has it.
 fn yarn(fields: &Fields<'_>, max_positions: usize) -> Result<Option<Yarn>, CheckpointError> {
-    let name = if fields.raw("rope_type").is_some() {
-        "rope_type"
-    } else {
-        "type"
-    };
+    let name = if fields.raw("rope_type").is_some() { "rope_type" } else { "type" };
     match fields.raw(name) {
         None | Some(Value::Null) => return Ok(None),
         Some(value) => match value.as_str() {
@@ -169,16 +124,7 @@ fn yarn(fields: &Fields<'_>, max_positions: usize) -> Result<Option<Yarn>, Check
     };
     let (beta_fast, beta_slow) = (turns("beta_fast", 32.0)?, turns("beta_slow", 1.0)?);
     if beta_fast < beta_slow {
-        return Err(fields.wrong(
-            "beta_fast",
-            &json!(beta_fast),
-            format!("at least beta_slow, which is {beta_slow}"),
-        ));
+        return Err(fields.wrong("beta_fast", &json!(beta_fast), format!("at least beta_slow, which is {beta_slow}")));
     }
-    Ok(Some(Yarn {
-        factor,
-        beta_fast,
-        beta_slow,
-        original_positions,
-    }))
+    Ok(Some(Yarn { factor, beta_fast, beta_slow, original_positions }))
 }

@@ -89,10 +89,7 @@ impl SafeTensors {
     }
 
     /// Checks the bytes of a file; `file` is the name that errors give.
-    pub fn from_bytes(
-        file: impl Into<String>,
-        bytes: impl Into<Cow<'static, [u8]>>,
-    ) -> Result<Self, CheckpointError> {
+    pub fn from_bytes(file: impl Into<String>, bytes: impl Into<Cow<'static, [u8]>>) -> Result<Self, CheckpointError> {
         let (file, bytes) = (file.into(), bytes.into());
         let (header, data_start) = header_text(&file, &bytes)?;
         let RawHeader(raw) = serde_json::from_str(header).map_err(|cause| {
@@ -100,10 +97,8 @@ impl SafeTensors {
             let cause = shortened(&cause.to_string());
             header_error(&file, format!("its header cannot be parsed: {cause}"))
         })?;
-        let mut entries = raw
-            .into_iter()
-            .map(|(name, raw)| entry(&file, name, raw, data_start))
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut entries =
+            raw.into_iter().map(|(name, raw)| entry(&file, name, raw, data_start)).collect::<Result<Vec<_>, _>>()?;
         check_layout(&file, &mut entries, data_start, bytes.len())?;
         entries.sort_unstable_by(|left, right| left.name.cmp(&right.name));
         if let Some(pair) = entries.windows(2).find(|pair| pair[0].name == pair[1].name) {
@@ -113,11 +108,7 @@ impl SafeTensors {
                 file,
             });
         }
-        Ok(Self {
-            file,
-            bytes,
-            entries,
-        })
+        Ok(Self { file, bytes, entries })
     }
 
     /// The name that errors give.
@@ -132,16 +123,9 @@ impl SafeTensors {
 
     /// The tensor of that name.
     pub fn tensor(&self, name: &str) -> Option<TensorView<'_>> {
-        let place = self
-            .entries
-            .binary_search_by(|entry| entry.name.as_str().cmp(name))
-            .ok()?;
+        let place = self.entries.binary_search_by(|entry| entry.name.as_str().cmp(name)).ok()?;
         let entry = &self.entries[place];
-        Some(TensorView {
-            file: &self.file,
-            entry,
-            bytes: &self.bytes[entry.range.clone()],
-        })
+        Some(TensorView { file: &self.file, entry, bytes: &self.bytes[entry.range.clone()] })
     }
 }
 
@@ -179,19 +163,11 @@ impl<'a> TensorView<'a> {
         let two = || self.bytes.as_chunks::<2>().0.iter();
         match self.entry.data_type {
             // A bf16 is the upper half of an f32. A plain loop over pairs, which the compiler vectorises.
-            DataType::Bf16 => Ok(two()
-                .map(|pair| f32::from_bits(u32::from(u16::from_le_bytes(*pair)) << 16))
-                .collect()),
-            DataType::F32 => Ok(self
-                .bytes
-                .as_chunks()
-                .0
-                .iter()
-                .map(|four| f32::from_le_bytes(*four))
-                .collect()),
-            DataType::F16 => Ok(two()
-                .map(|pair| f16::from_le_bytes(*pair).to_f32())
-                .collect()),
+            DataType::Bf16 => {
+                Ok(two().map(|pair| f32::from_bits(u32::from(u16::from_le_bytes(*pair)) << 16)).collect())
+            }
+            DataType::F32 => Ok(self.bytes.as_chunks().0.iter().map(|four| f32::from_le_bytes(*four)).collect()),
+            DataType::F16 => Ok(two().map(|pair| f16::from_le_bytes(*pair).to_f32()).collect()),
             _ => Err(self.refused(ACCEPTED_FLOATS)),
         }
     }
@@ -199,20 +175,10 @@ impl<'a> TensorView<'a> {
     /// The values, in storage order. Only signed integer formats.
     pub fn to_i64(&self) -> Result<Vec<i64>, CheckpointError> {
         match self.entry.data_type {
-            DataType::I64 => Ok(self
-                .bytes
-                .as_chunks()
-                .0
-                .iter()
-                .map(|eight| i64::from_le_bytes(*eight))
-                .collect()),
-            DataType::I32 => Ok(self
-                .bytes
-                .as_chunks()
-                .0
-                .iter()
-                .map(|four| i64::from(i32::from_le_bytes(*four)))
-                .collect()),
+            DataType::I64 => Ok(self.bytes.as_chunks().0.iter().map(|eight| i64::from_le_bytes(*eight)).collect()),
+            DataType::I32 => {
+                Ok(self.bytes.as_chunks().0.iter().map(|four| i64::from(i32::from_le_bytes(*four))).collect())
+            }
             _ => Err(self.refused(ACCEPTED_INTEGERS)),
         }
     }
@@ -228,10 +194,7 @@ impl<'a> TensorView<'a> {
 }
 
 fn header_error(file: &str, problem: String) -> CheckpointError {
-    CheckpointError::Header {
-        file: file.to_owned(),
-        problem,
-    }
+    CheckpointError::Header { file: file.to_owned(), problem }
 }
 
 /// The header's text, and where the data starts.
@@ -244,14 +207,9 @@ fn header_text<'a>(file: &str, bytes: &'a [u8]) -> Result<(&'a str, usize), Chec
     };
     // What a clone without Git LFS leaves in place of the weights; its first bytes would be read as an absurd length.
     if bytes.starts_with(b"version https://git-lfs") {
-        return Err(header_error(
-            file,
-            "it is a Git LFS pointer; fetch the weights with `git lfs pull`".to_owned(),
-        ));
+        return Err(header_error(file, "it is a Git LFS pointer; fetch the weights with `git lfs pull`".to_owned()));
     }
-    let (length, rest) = bytes
-        .split_first_chunk()
-        .ok_or_else(|| truncated("the header's length", 8))?;
+    let (length, rest) = bytes.split_first_chunk().ok_or_else(|| truncated("the header's length", 8))?;
     let length = u64::from_le_bytes(*length);
     if length > HEADER_LIMIT {
         return Err(header_error(
@@ -262,9 +220,7 @@ fn header_text<'a>(file: &str, bytes: &'a [u8]) -> Result<(&'a str, usize), Chec
         ));
     }
     // The limit lets any length fit in usize.
-    let header = rest
-        .get(..length as usize)
-        .ok_or_else(|| truncated("the header", 8 + length))?;
+    let header = rest.get(..length as usize).ok_or_else(|| truncated("the header", 8 + length))?;
     let header = std::str::from_utf8(header)
         .map_err(|cause| header_error(file, format!("its header is not UTF-8 text: {cause}")))?;
     Ok((header, 8 + length as usize))
@@ -298,9 +254,9 @@ impl<'de> Deserialize<'de> for RawHeader {
                         map.next_value::<IgnoredAny>()?;
                         continue;
                     }
-                    let entry = map.next_value().map_err(|cause| {
-                        A::Error::custom(format!("tensor {:?}: {cause}", shortened(&name)))
-                    })?;
+                    let entry = map
+                        .next_value()
+                        .map_err(|cause| A::Error::custom(format!("tensor {:?}: {cause}", shortened(&name))))?;
                     entries.push((name, entry));
                 }
                 Ok(RawHeader(entries))
@@ -310,40 +266,22 @@ impl<'de> Deserialize<'de> for RawHeader {
     }
 }
 
-fn entry(
-    file: &str,
-    name: String,
-    raw: RawEntry,
-    data_start: usize,
-) -> Result<Entry, CheckpointError> {
-    let wrong = |problem: String| CheckpointError::TensorEntry {
-        file: file.to_owned(),
-        tensor: shortened(&name),
-        problem,
-    };
+fn entry(file: &str, name: String, raw: RawEntry, data_start: usize) -> Result<Entry, CheckpointError> {
+    let wrong =
+        |problem: String| CheckpointError::TensorEntry { file: file.to_owned(), tensor: shortened(&name), problem };
     let (begin, end) = raw.data_offsets;
-    let (Some(size), Some(first), Some(last)) = (
-        end.checked_sub(begin),
-        data_start.checked_add(begin),
-        data_start.checked_add(end),
-    ) else {
+    let (Some(size), Some(first), Some(last)) =
+        (end.checked_sub(begin), data_start.checked_add(begin), data_start.checked_add(end))
+    else {
         return Err(wrong(format!("its data_offsets are [{begin}, {end}]")));
     };
     let data_type = DataType::named(&raw.dtype);
     if let Some(bytes_per_value) = data_type.bytes_per_value() {
-        let needed = raw
-            .shape
-            .iter()
-            .try_fold(bytes_per_value, |product, dimension| {
-                product.checked_mul(*dimension)
-            });
+        let needed = raw.shape.iter().try_fold(bytes_per_value, |product, dimension| product.checked_mul(*dimension));
         let shape = || shortened(&format!("{:?}", raw.shape));
         match needed {
             None => {
-                return Err(wrong(format!(
-                    "its shape {} has more values than can be counted",
-                    shape()
-                )));
+                return Err(wrong(format!("its shape {} has more values than can be counted", shape())));
             }
             Some(needed) if needed != size => {
                 return Err(wrong(format!(
@@ -355,21 +293,11 @@ fn entry(
             Some(_) => {}
         }
     }
-    Ok(Entry {
-        name,
-        data_type,
-        shape: raw.shape,
-        range: first..last,
-    })
+    Ok(Entry { name, data_type, shape: raw.shape, range: first..last })
 }
 
 /// The tensors must tile the data exactly: no overlap, no gap, nothing before or after.
-fn check_layout(
-    file: &str,
-    entries: &mut [Entry],
-    data_start: usize,
-    file_end: usize,
-) -> Result<(), CheckpointError> {
+fn check_layout(file: &str, entries: &mut [Entry], data_start: usize, file_end: usize) -> Result<(), CheckpointError> {
     entries.sort_unstable_by_key(|entry| (entry.range.start, entry.range.end));
     let mut position = data_start;
     let mut previous = "the header";
@@ -384,11 +312,7 @@ fn check_layout(
             });
         }
         if start != position {
-            let relation = if start < position {
-                "overlaps"
-            } else {
-                "leaves a gap after"
-            };
+            let relation = if start < position { "overlaps" } else { "leaves a gap after" };
             return Err(CheckpointError::TensorEntry {
                 file: file.to_owned(),
                 tensor: shortened(&entry.name),
@@ -404,10 +328,7 @@ fn check_layout(
     if position != file_end {
         return Err(header_error(
             file,
-            format!(
-                "{} bytes follow the last tensor; copy or download it again",
-                file_end - position
-            ),
+            format!("{} bytes follow the last tensor; copy or download it again", file_end - position),
         ));
     }
     Ok(())
@@ -435,23 +356,13 @@ mod tests {
     }
 
     fn entry_text(name: &str, data_type: &str, shape: &str, begin: u64, end: u64) -> String {
-        format!(
-            "\"{name}\":{{\"dtype\":\"{data_type}\",\"shape\":{shape},\"data_offsets\":[{begin},{end}]}}"
-        )
+        format!("\"{name}\":{{\"dtype\":\"{data_type}\",\"shape\":{shape},\"data_offsets\":[{begin},{end}]}}")
     }
 
     #[test]
     fn every_format_is_read() {
         let file = put_together(&[
-            tensor(
-                "f32",
-                "F32",
-                &[2],
-                [1.5f32, -0.25]
-                    .iter()
-                    .flat_map(|value| value.to_le_bytes())
-                    .collect(),
-            ),
+            tensor("f32", "F32", &[2], [1.5f32, -0.25].iter().flat_map(|value| value.to_le_bytes()).collect()),
             tensor("bf16", "BF16", &[2, 1], vec![0xc0, 0x3f, 0x80, 0xbe]),
             tensor("f16", "F16", &[2], vec![0x00, 0x3e, 0x00, 0xb4]),
             tensor("i64", "I64", &[1], (-7i64).to_le_bytes().to_vec()),
@@ -460,17 +371,10 @@ mod tests {
             tensor("odd", "F8_E4M3", &[3], vec![1, 2, 3]),
         ]);
         let file = parse(file).expect("a good file");
-        assert_eq!(
-            file.names().collect::<Vec<_>>(),
-            ["bf16", "empty", "f16", "f32", "i32", "i64", "odd"]
-        );
+        assert_eq!(file.names().collect::<Vec<_>>(), ["bf16", "empty", "f16", "f32", "i32", "i64", "odd"]);
         let view = |name| file.tensor(name).expect("it is there");
         for name in ["f32", "bf16", "f16"] {
-            assert_eq!(
-                view(name).to_f32().expect("a float"),
-                [1.5, -0.25],
-                "{name}"
-            );
+            assert_eq!(view(name).to_f32().expect("a float"), [1.5, -0.25], "{name}");
             assert!(view(name).to_i64().is_err());
         }
         for name in ["i64", "i32"] {
@@ -481,115 +385,52 @@ mod tests {
         assert!(view("empty").to_f32().expect("a float").is_empty());
         assert!(file.tensor("other").is_none());
         let message = view("odd").to_f32().expect_err("not read").to_string();
-        assert!(
-            message.contains("\"odd\"") && message.contains("\"F8_E4M3\""),
-            "{message}"
-        );
+        assert!(message.contains("\"odd\"") && message.contains("\"F8_E4M3\""), "{message}");
     }
 
     #[test]
     fn damaged_files_are_refused() {
-        refused(
-            vec![],
-            &["the header's length ends at byte 8", "has 0 bytes"],
-        );
+        refused(vec![], &["the header's length ends at byte 8", "has 0 bytes"]);
         refused(vec![1, 0, 0], &["cut short"]);
-        refused(
-            file_of("{}", &[])[..9].to_vec(),
-            &["the header ends at byte 10", "has 9 bytes"],
-        );
-        refused(
-            u64::MAX.to_le_bytes().to_vec(),
-            &["promise a header of 18446744073709551615 bytes"],
-        );
-        refused(
-            100_000_001u64.to_le_bytes().to_vec(),
-            &["at most 100000000 are accepted"],
-        );
-        refused(
-            b"version https://git-lfs.github.com/spec/v1\n".to_vec(),
-            &["git lfs pull"],
-        );
-        refused(
-            [&2u64.to_le_bytes()[..], &[0xff, 0xff]].concat(),
-            &["not UTF-8"],
-        );
-        for header in [
-            "",
-            "[]",
-            "{",
-            "{\"a\":1}",
-            "{\"a\":{}}",
-            "{} x",
-            "{\"a\":{\"dtype\":1}}",
-        ] {
+        refused(file_of("{}", &[])[..9].to_vec(), &["the header ends at byte 10", "has 9 bytes"]);
+        refused(u64::MAX.to_le_bytes().to_vec(), &["promise a header of 18446744073709551615 bytes"]);
+        refused(100_000_001u64.to_le_bytes().to_vec(), &["at most 100000000 are accepted"]);
+        refused(b"version https://git-lfs.github.com/spec/v1\n".to_vec(), &["git lfs pull"]);
+        refused([&2u64.to_le_bytes()[..], &[0xff, 0xff]].concat(), &["not UTF-8"]);
+        for header in ["", "[]", "{", "{\"a\":1}", "{\"a\":{}}", "{} x", "{\"a\":{\"dtype\":1}}"] {
             refused(file_of(header, &[]), &["header cannot be parsed"]);
         }
-        refused(
-            file_of("{\"a\":{\"shape\":[]}}", &[]),
-            &["tensor \\\"a\\\"".replace('\\', "").as_str(), "dtype"],
-        );
-        refused(
-            file_of(&"[".repeat(100_000), &[]),
-            &["header cannot be parsed"],
-        );
+        refused(file_of("{\"a\":{\"shape\":[]}}", &[]), &["tensor \\\"a\\\"".replace('\\', "").as_str(), "dtype"]);
+        refused(file_of(&"[".repeat(100_000), &[]), &["header cannot be parsed"]);
         refused(file_of("{}", &[0; 3]), &["3 bytes follow the last tensor"]);
     }
 
     #[test]
     fn wrong_entries_are_named() {
-        let one = |shape: &str, begin, end| {
-            file_of(
-                &format!("{{{}}}", entry_text("w", "F32", shape, begin, end)),
-                &[0; 8],
-            )
-        };
+        let one =
+            |shape: &str, begin, end| file_of(&format!("{{{}}}", entry_text("w", "F32", shape, begin, end)), &[0; 8]);
         assert!(parse(one("[2]", 0, 8)).is_ok());
-        refused(
-            one("[3]", 0, 8),
-            &["\"w\"", "[3] of F32 takes 12 bytes", "span 8"],
-        );
-        refused(
-            one("[18446744073709551615,2]", 0, 8),
-            &["\"w\"", "more values than can be counted"],
-        );
+        refused(one("[3]", 0, 8), &["\"w\"", "[3] of F32 takes 12 bytes", "span 8"]);
+        refused(one("[18446744073709551615,2]", 0, 8), &["\"w\"", "more values than can be counted"]);
         refused(one("[2]", 8, 0), &["\"w\"", "[8, 0]"]);
         refused(one("[2]", 8, 16), &["\"w\" ends at byte", "cut short"]);
         let most = u64::MAX;
         refused(one("[0]", most, most), &["\"w\"", "data_offsets are"]);
         refused(one("[-1]", 0, 8), &["tensor \"w\""]);
-        refused(
-            one("[1]", 4, 8),
-            &["\"w\"", "leaves a gap after \"the header\""],
-        );
+        refused(one("[1]", 4, 8), &["\"w\"", "leaves a gap after \"the header\""]);
 
         let two = |names: [&str; 2], offsets: [u64; 4], data: usize| {
             let [a, b, c, d] = offsets;
-            let entries = [
-                entry_text(names[0], "F32", "[1]", a, b),
-                entry_text(names[1], "F32", "[1]", c, d),
-            ];
+            let entries = [entry_text(names[0], "F32", "[1]", a, b), entry_text(names[1], "F32", "[1]", c, d)];
             file_of(&format!("{{{}}}", entries.join(",")), &vec![0; data])
         };
         assert!(parse(two(["v", "w"], [4, 8, 0, 4], 8)).is_ok());
         refused(two(["v", "w"], [0, 4, 0, 4], 4), &["overlaps"]);
-        refused(
-            two(["v", "w"], [0, 4, 2, 6], 6),
-            &["\"w\"", "overlaps \"v\""],
-        );
-        refused(
-            two(["v", "w"], [0, 4, 8, 12], 12),
-            &["\"w\"", "leaves a gap after \"v\""],
-        );
-        refused(
-            two(["w", "w"], [0, 4, 4, 8], 8),
-            &["\"w\"", "stands in the header twice"],
-        );
+        refused(two(["v", "w"], [0, 4, 2, 6], 6), &["\"w\"", "overlaps \"v\""]);
+        refused(two(["v", "w"], [0, 4, 8, 12], 12), &["\"w\"", "leaves a gap after \"v\""]);
+        refused(two(["w", "w"], [0, 4, 4, 8], 8), &["\"w\"", "stands in the header twice"]);
         // A name cannot steer the terminal that shows the message.
-        refused(
-            two(["v", "\\u001b[2J"], [0, 4, 2, 6], 6),
-            &["\"\\u{1b}[2J\""],
-        );
+        refused(two(["v", "\\u001b[2J"], [0, 4, 2, 6], 6), &["\"\\u{1b}[2J\""]);
     }
 
     /// What a reader may do with a file that was accepted.

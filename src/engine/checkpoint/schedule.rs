@@ -97,10 +97,7 @@ pub(super) fn attention_kinds(fields: &Fields<'_>) -> Result<Vec<AttentionKind>,
         };
         return list.iter().enumerate().map(kind).collect();
     }
-    Err(fields.missing(
-        &["compress_ratios", "layer_types"],
-        "what each layer attends to",
-    ))
+    Err(fields.missing(&["compress_ratios", "layer_types"], "what each layer attends to"))
 }
 
 /// The ratios of the two compressed kinds can be set in transformers, but only 4 and 128 exist.
@@ -114,10 +111,7 @@ fn refuse_other_ratios(fields: &Fields<'_>) -> Result<(), CheckpointError> {
     Ok(())
 }
 
-pub(super) fn routing_kinds(
-    fields: &Fields<'_>,
-    layers: usize,
-) -> Result<Vec<Routing>, CheckpointError> {
+pub(super) fn routing_kinds(fields: &Fields<'_>, layers: usize) -> Result<Vec<Routing>, CheckpointError> {
     if let Some(list) = fields.list("mlp_layer_types")? {
         let list = per_layer(fields, "mlp_layer_types", list, layers)?;
         let kind = |(layer, value): (usize, &Value)| match value.as_str() {
@@ -131,26 +125,11 @@ pub(super) fn routing_kinds(
         };
         return list.iter().enumerate().map(kind).collect();
     }
-    let hashed = match fields
-        .raw("num_hash_layers")
-        .filter(|value| !value.is_null())
-    {
+    let hashed = match fields.raw("num_hash_layers").filter(|value| !value.is_null()) {
         None => 3,
-        Some(value) => value.as_u64().ok_or_else(|| {
-            fields.wrong(
-                "num_hash_layers",
-                value,
-                "a whole number of layers, 0 or more",
-            )
-        })?,
+        Some(value) => value
+            .as_u64()
+            .ok_or_else(|| fields.wrong("num_hash_layers", value, "a whole number of layers, 0 or more"))?,
     };
-    Ok((0..layers as u64)
-        .map(|layer| {
-            if layer < hashed {
-                Routing::Hash
-            } else {
-                Routing::Bias
-            }
-        })
-        .collect())
+    Ok((0..layers as u64).map(|layer| if layer < hashed { Routing::Hash } else { Routing::Bias }).collect())
 }

@@ -153,15 +153,9 @@ pub struct Expert {
 
 impl ModelWeights {
     /// Takes the weights out of the files; also the names of the tensors that the model has no use for.
-    pub(super) fn load(
-        config: &ModelConfig,
-        files: &[SafeTensors],
-    ) -> Result<(Self, Vec<String>), CheckpointError> {
+    pub(super) fn load(config: &ModelConfig, files: &[SafeTensors]) -> Result<(Self, Vec<String>), CheckpointError> {
         let mut tensors = Tensors::new(files)?;
-        let mut top = Scope {
-            tensors: &mut tensors,
-            prefix: String::new(),
-        };
+        let mut top = Scope { tensors: &mut tensors, prefix: String::new() };
         let vocabulary = [config.vocab_size, config.hidden_size];
         const VOCABULARY: &str = "[vocab_size, hidden_size]";
         let embedding = top.matrix("embed.weight", vocabulary, VOCABULARY)?;
@@ -182,43 +176,17 @@ impl ModelWeights {
             scale: top.vector("hc_head_scale", 1, "[1]")?,
         };
         let layers = (0..).zip(&config.layers).map(|(number, kind)| {
-            layer(
-                &mut Scope {
-                    tensors: &mut tensors,
-                    prefix: format!("layers.{number}."),
-                },
-                config,
-                *kind,
-            )
+            layer(&mut Scope { tensors: &mut tensors, prefix: format!("layers.{number}.") }, config, *kind)
         });
         let layers = layers.collect::<Result<_, _>>()?;
-        Ok((
-            Self {
-                embedding,
-                head,
-                norm,
-                hyper_head,
-                layers,
-            },
-            tensors.unused(),
-        ))
+        Ok((Self { embedding, head, norm, hyper_head, layers }, tensors.unused()))
     }
 }
 
-fn layer(
-    scope: &mut Scope<'_, '_>,
-    config: &ModelConfig,
-    kind: LayerConfig,
-) -> Result<LayerWeights, CheckpointError> {
+fn layer(scope: &mut Scope<'_, '_>, config: &ModelConfig, kind: LayerConfig) -> Result<LayerWeights, CheckpointError> {
     let hidden = config.hidden_size;
     let compressor = match kind.attention.ratio() {
-        Some(ratio) => Some(compressor(
-            scope,
-            config,
-            ratio,
-            "attn.compressor",
-            config.head_dim,
-        )?),
+        Some(ratio) => Some(compressor(scope, config, ratio, "attn.compressor", config.head_dim)?),
         None => None,
     };
     let indexer = match kind.attention {
@@ -250,42 +218,19 @@ fn hyper_connection(
             [coefficients, streams * config.hidden_size],
             "[hc_mult * (2 + hc_mult), hc_mult * hidden_size]",
         )?,
-        base: scope.vector(
-            &format!("{name}_base"),
-            coefficients,
-            "[hc_mult * (2 + hc_mult)]",
-        )?,
+        base: scope.vector(&format!("{name}_base"), coefficients, "[hc_mult * (2 + hc_mult)]")?,
         scale: scope.vector(&format!("{name}_scale"), 3, "[3]")?,
     })
 }
 
-fn attention(
-    scope: &mut Scope<'_, '_>,
-    config: &ModelConfig,
-) -> Result<AttentionWeights, CheckpointError> {
-    let (hidden, latent, width) = (
-        config.hidden_size,
-        config.q_lora_rank,
-        config.heads * config.head_dim,
-    );
+fn attention(scope: &mut Scope<'_, '_>, config: &ModelConfig) -> Result<AttentionWeights, CheckpointError> {
+    let (hidden, latent, width) = (config.hidden_size, config.q_lora_rank, config.heads * config.head_dim);
     let output = config.o_groups * config.o_lora_rank;
     Ok(AttentionWeights {
-        wq_a: scope.matrix(
-            "attn.wq_a.weight",
-            [latent, hidden],
-            "[q_lora_rank, hidden_size]",
-        )?,
+        wq_a: scope.matrix("attn.wq_a.weight", [latent, hidden], "[q_lora_rank, hidden_size]")?,
         q_norm: scope.vector("attn.q_norm.weight", latent, "[q_lora_rank]")?,
-        wq_b: scope.matrix(
-            "attn.wq_b.weight",
-            [width, latent],
-            "[num_attention_heads * head_dim, q_lora_rank]",
-        )?,
-        wkv: scope.matrix(
-            "attn.wkv.weight",
-            [config.head_dim, hidden],
-            "[head_dim, hidden_size]",
-        )?,
+        wq_b: scope.matrix("attn.wq_b.weight", [width, latent], "[num_attention_heads * head_dim, q_lora_rank]")?,
+        wkv: scope.matrix("attn.wkv.weight", [config.head_dim, hidden], "[head_dim, hidden_size]")?,
         kv_norm: scope.vector("attn.kv_norm.weight", config.head_dim, "[head_dim]")?,
         sink: scope.vector("attn.attn_sink", config.heads, "[num_attention_heads]")?,
         wo_a: scope.matrix(
@@ -293,11 +238,7 @@ fn attention(
             [output, width / config.o_groups],
             "[o_groups * o_lora_rank, num_attention_heads * head_dim / o_groups]",
         )?,
-        wo_b: scope.matrix(
-            "attn.wo_b.weight",
-            [hidden, output],
-            "[hidden_size, o_groups * o_lora_rank]",
-        )?,
+        wo_b: scope.matrix("attn.wo_b.weight", [hidden, output], "[hidden_size, o_groups * o_lora_rank]")?,
     })
 }
 
@@ -310,34 +251,17 @@ fn compressor(
 ) -> Result<CompressorWeights, CheckpointError> {
     // Windows of ratio 4 overlap their neighbour: each token contributes one series to its own window and one to the next.
     let both = if ratio == 4 { 2 * width } else { width };
-    const PROJECTION: &str =
-        "[width, hidden_size] with width = head_dim or index_head_dim, doubled for ratio 4";
-    const POSITIONS: &str =
-        "[ratio, width] with width = head_dim or index_head_dim, doubled for ratio 4";
+    const PROJECTION: &str = "[width, hidden_size] with width = head_dim or index_head_dim, doubled for ratio 4";
+    const POSITIONS: &str = "[ratio, width] with width = head_dim or index_head_dim, doubled for ratio 4";
     Ok(CompressorWeights {
-        wkv: scope.matrix(
-            &format!("{name}.wkv.weight"),
-            [both, config.hidden_size],
-            PROJECTION,
-        )?,
-        wgate: scope.matrix(
-            &format!("{name}.wgate.weight"),
-            [both, config.hidden_size],
-            PROJECTION,
-        )?,
-        norm: scope.vector(
-            &format!("{name}.norm.weight"),
-            width,
-            "[head_dim] or [index_head_dim]",
-        )?,
+        wkv: scope.matrix(&format!("{name}.wkv.weight"), [both, config.hidden_size], PROJECTION)?,
+        wgate: scope.matrix(&format!("{name}.wgate.weight"), [both, config.hidden_size], PROJECTION)?,
+        norm: scope.vector(&format!("{name}.norm.weight"), width, "[head_dim] or [index_head_dim]")?,
         ape: scope.matrix(&format!("{name}.ape"), [ratio, both], POSITIONS)?,
     })
 }
 
-fn indexer(
-    scope: &mut Scope<'_, '_>,
-    config: &ModelConfig,
-) -> Result<IndexerWeights, CheckpointError> {
+fn indexer(scope: &mut Scope<'_, '_>, config: &ModelConfig) -> Result<IndexerWeights, CheckpointError> {
     let (heads, width) = (config.index_heads, config.index_head_dim);
     Ok(IndexerWeights {
         wq_b: scope.matrix(
@@ -354,61 +278,30 @@ fn indexer(
     })
 }
 
-fn ffn(
-    scope: &mut Scope<'_, '_>,
-    config: &ModelConfig,
-    routing: Routing,
-) -> Result<FfnWeights, CheckpointError> {
-    let gate = scope.matrix(
-        "ffn.gate.weight",
-        [config.experts, config.hidden_size],
-        "[n_routed_experts, hidden_size]",
-    )?;
+fn ffn(scope: &mut Scope<'_, '_>, config: &ModelConfig, routing: Routing) -> Result<FfnWeights, CheckpointError> {
+    let gate =
+        scope.matrix("ffn.gate.weight", [config.experts, config.hidden_size], "[n_routed_experts, hidden_size]")?;
     let routing = match routing {
         Routing::Hash => RoutingWeights::HashTable(scope.hash_table("ffn.gate.tid2eid", config)?),
-        Routing::Bias => RoutingWeights::Bias(scope.vector(
-            "ffn.gate.bias",
-            config.experts,
-            "[n_routed_experts]",
-        )?),
+        Routing::Bias => RoutingWeights::Bias(scope.vector("ffn.gate.bias", config.experts, "[n_routed_experts]")?),
     };
     let shared_width = config.shared_experts * config.moe_intermediate;
-    let shared = expert(
-        scope,
-        "ffn.shared_experts",
-        config.hidden_size,
-        shared_width,
-    )?;
+    let shared = expert(scope, "ffn.shared_experts", config.hidden_size, shared_width)?;
     let experts = if scope.has(FUSED_GATE_UP) {
         fused_experts(scope, config)?
     } else {
         (0..config.experts)
-            .map(|number| {
-                expert(
-                    scope,
-                    &format!("ffn.experts.{number}"),
-                    config.hidden_size,
-                    config.moe_intermediate,
-                )
-            })
+            .map(|number| expert(scope, &format!("ffn.experts.{number}"), config.hidden_size, config.moe_intermediate))
             .collect::<Result<_, _>>()?
     };
-    Ok(FfnWeights {
-        gate,
-        routing,
-        shared,
-        experts,
-    })
+    Ok(FfnWeights { gate, routing, shared, experts })
 }
 
-fn expert(
-    scope: &mut Scope<'_, '_>,
-    name: &str,
-    hidden: usize,
-    width: usize,
-) -> Result<Expert, CheckpointError> {
-    const INWARD: &str = "[width, hidden_size] with width = moe_intermediate_size, for shared experts times n_shared_experts";
-    const OUTWARD: &str = "[hidden_size, width] with width = moe_intermediate_size, for shared experts times n_shared_experts";
+fn expert(scope: &mut Scope<'_, '_>, name: &str, hidden: usize, width: usize) -> Result<Expert, CheckpointError> {
+    const INWARD: &str =
+        "[width, hidden_size] with width = moe_intermediate_size, for shared experts times n_shared_experts";
+    const OUTWARD: &str =
+        "[hidden_size, width] with width = moe_intermediate_size, for shared experts times n_shared_experts";
     Ok(Expert {
         w1: scope.matrix(&format!("{name}.w1.weight"), [width, hidden], INWARD)?,
         w2: scope.matrix(&format!("{name}.w2.weight"), [hidden, width], OUTWARD)?,
@@ -417,10 +310,7 @@ fn expert(
 }
 
 /// Transformers' form: gate and up of all experts in one tensor (gate first), down in another.
-fn fused_experts(
-    scope: &mut Scope<'_, '_>,
-    config: &ModelConfig,
-) -> Result<Vec<Expert>, CheckpointError> {
+fn fused_experts(scope: &mut Scope<'_, '_>, config: &ModelConfig) -> Result<Vec<Expert>, CheckpointError> {
     let (experts, width, hidden) = (config.experts, config.moe_intermediate, config.hidden_size);
     let gate_up = scope.floats(
         FUSED_GATE_UP,
@@ -432,24 +322,13 @@ fn fused_experts(
         &[experts, hidden, width],
         "[n_routed_experts, hidden_size, moe_intermediate_size]",
     )?;
-    let inward = |data: &[f32]| Matrix {
-        rows: width,
-        columns: hidden,
-        data: data.to_vec(),
-    };
+    let inward = |data: &[f32]| Matrix { rows: width, columns: hidden, data: data.to_vec() };
     let one_size = width * hidden;
-    let experts = gate_up
-        .chunks_exact(2 * one_size)
-        .zip(down.chunks_exact(one_size))
-        .map(|(gate_up, down)| Expert {
-            w1: inward(&gate_up[..one_size]),
-            w2: Matrix {
-                rows: hidden,
-                columns: width,
-                data: down.to_vec(),
-            },
-            w3: inward(&gate_up[one_size..]),
-        });
+    let experts = gate_up.chunks_exact(2 * one_size).zip(down.chunks_exact(one_size)).map(|(gate_up, down)| Expert {
+        w1: inward(&gate_up[..one_size]),
+        w2: Matrix { rows: hidden, columns: width, data: down.to_vec() },
+        w3: inward(&gate_up[one_size..]),
+    });
     Ok(experts.collect())
 }
 
@@ -474,17 +353,11 @@ impl<'a> Tensors<'a> {
                 }
             }
         }
-        Ok(Self {
-            files,
-            by_name,
-            used: HashSet::new(),
-        })
+        Ok(Self { files, by_name, used: HashSet::new() })
     }
 
     fn find(&self, released: &str) -> Option<TensorView<'a>> {
-        spellings(released)
-            .iter()
-            .find_map(|name| self.by_name.get(name.as_str())?.tensor(name))
+        spellings(released).iter().find_map(|name| self.by_name.get(name.as_str())?.tensor(name))
     }
 
     fn unused(&self) -> Vec<String> {
@@ -506,11 +379,7 @@ impl<'a> Tensors<'a> {
             [only] => only.file().to_owned(),
             [first, others @ ..] => format!("{} and {} more", first.file(), others.len()),
         };
-        CheckpointError::TensorMissing {
-            file,
-            tensor: released.to_owned(),
-            tried: tried.join(", "),
-        }
+        CheckpointError::TensorMissing { file, tensor: released.to_owned(), tried: tried.join(", ") }
     }
 }
 
@@ -522,65 +391,32 @@ struct Scope<'t, 'a> {
 
 impl<'a> Scope<'_, 'a> {
     fn has(&self, name: &str) -> bool {
-        self.tensors
-            .find(&format!("{}{name}", self.prefix))
-            .is_some()
+        self.tensors.find(&format!("{}{name}", self.prefix)).is_some()
     }
 
     /// The tensor of that released name, if it has the given shape.
-    fn take(
-        &mut self,
-        name: &str,
-        shape: &[usize],
-        meaning: &'static str,
-    ) -> Result<TensorView<'a>, CheckpointError> {
+    fn take(&mut self, name: &str, shape: &[usize], meaning: &'static str) -> Result<TensorView<'a>, CheckpointError> {
         let name = format!("{}{name}", self.prefix);
-        let view = self
-            .tensors
-            .find(&name)
-            .ok_or_else(|| self.tensors.missing(&name))?;
+        let view = self.tensors.find(&name).ok_or_else(|| self.tensors.missing(&name))?;
         check_shape(&view, shape, meaning)?;
         self.tensors.used.insert(view.name());
         Ok(view)
     }
 
-    fn floats(
-        &mut self,
-        name: &str,
-        shape: &[usize],
-        meaning: &'static str,
-    ) -> Result<Vec<f32>, CheckpointError> {
+    fn floats(&mut self, name: &str, shape: &[usize], meaning: &'static str) -> Result<Vec<f32>, CheckpointError> {
         finite(&self.take(name, shape, meaning)?)
     }
 
-    fn vector(
-        &mut self,
-        name: &str,
-        length: usize,
-        meaning: &'static str,
-    ) -> Result<Vec<f32>, CheckpointError> {
+    fn vector(&mut self, name: &str, length: usize, meaning: &'static str) -> Result<Vec<f32>, CheckpointError> {
         self.floats(name, &[length], meaning)
     }
 
-    fn matrix(
-        &mut self,
-        name: &str,
-        shape: [usize; 2],
-        meaning: &'static str,
-    ) -> Result<Matrix, CheckpointError> {
+    fn matrix(&mut self, name: &str, shape: [usize; 2], meaning: &'static str) -> Result<Matrix, CheckpointError> {
         let [rows, columns] = shape;
-        Ok(Matrix {
-            rows,
-            columns,
-            data: self.floats(name, &shape, meaning)?,
-        })
+        Ok(Matrix { rows, columns, data: self.floats(name, &shape, meaning)? })
     }
 
-    fn hash_table(
-        &mut self,
-        name: &str,
-        config: &ModelConfig,
-    ) -> Result<Vec<u32>, CheckpointError> {
+    fn hash_table(&mut self, name: &str, config: &ModelConfig) -> Result<Vec<u32>, CheckpointError> {
         let shape = [config.vocab_size, config.experts_per_token];
         let view = self.take(name, &shape, "[vocab_size, num_experts_per_tok]")?;
         let entries = integers(&view, "an expert's number", 0, config.experts as i64)?;
@@ -611,17 +447,10 @@ pub(super) fn check_shape(
 pub(super) fn finite(view: &TensorView<'_>) -> Result<Vec<f32>, CheckpointError> {
     let values = view.to_f32()?;
     // Without a branch per value, so that it vectorises; the place is looked for only when there is one.
-    if values
-        .iter()
-        .fold(true, |all, value| all & value.is_finite())
-    {
+    if values.iter().fold(true, |all, value| all & value.is_finite()) {
         return Ok(values);
     }
-    let (index, value) = values
-        .iter()
-        .enumerate()
-        .find(|(_, value)| !value.is_finite())
-        .unwrap_or((0, &f32::NAN));
+    let (index, value) = values.iter().enumerate().find(|(_, value)| !value.is_finite()).unwrap_or((0, &f32::NAN));
     Err(CheckpointError::NotFinite {
         file: view.file().to_owned(),
         tensor: shortened(view.name()),
@@ -638,10 +467,7 @@ pub(super) fn integers(
     end: i64,
 ) -> Result<Vec<i64>, CheckpointError> {
     let values = view.to_i64()?;
-    match values
-        .iter()
-        .position(|value| !(least..end).contains(value))
-    {
+    match values.iter().position(|value| !(least..end).contains(value)) {
         None => Ok(values),
         Some(index) => Err(CheckpointError::OutOfRange {
             file: view.file().to_owned(),

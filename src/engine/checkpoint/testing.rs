@@ -8,11 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::{Map, Value, json};
 
 /// The models that every test of loading runs over.
-pub(super) const MODELS: [&str; 3] = [
-    "tests/golden/tiny-a",
-    "tests/golden/tiny-b",
-    "sessions/demo",
-];
+pub(super) const MODELS: [&str; 3] = ["tests/golden/tiny-a", "tests/golden/tiny-b", "sessions/demo"];
 
 pub(super) fn model(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -24,8 +20,7 @@ pub(super) fn config_text(name: &str) -> String {
 
 /// A configuration as JSON, with some fields changed; `null` takes a field out.
 pub(super) fn config_with(name: &str, changes: Value) -> String {
-    let mut config: Map<String, Value> =
-        serde_json::from_str(&config_text(name)).expect("valid JSON");
+    let mut config: Map<String, Value> = serde_json::from_str(&config_text(name)).expect("valid JSON");
     for (field, value) in changes.as_object().expect("changes are an object") {
         match value {
             Value::Null => config.remove(field),
@@ -45,25 +40,17 @@ pub(super) struct Tensor {
 }
 
 pub(super) fn tensor(name: &str, data_type: &str, shape: &[usize], bytes: Vec<u8>) -> Tensor {
-    Tensor {
-        name: name.to_owned(),
-        data_type: data_type.to_owned(),
-        shape: shape.to_vec(),
-        bytes,
-    }
+    Tensor { name: name.to_owned(), data_type: data_type.to_owned(), shape: shape.to_vec(), bytes }
 }
 
 pub(super) fn weights(name: &str) -> Vec<Tensor> {
-    take_apart(
-        &fs::read(model(name).join("model.safetensors")).expect("the model is in the repository"),
-    )
+    take_apart(&fs::read(model(name).join("model.safetensors")).expect("the model is in the repository"))
 }
 
 /// The tensors of a good file, by name.
 pub(super) fn take_apart(bytes: &[u8]) -> Vec<Tensor> {
     let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")) as usize;
-    let header: Map<String, Value> =
-        serde_json::from_slice(&bytes[8..8 + length]).expect("valid JSON");
+    let header: Map<String, Value> = serde_json::from_slice(&bytes[8..8 + length]).expect("valid JSON");
     let number = |value: &Value| value.as_u64().expect("a number") as usize;
     let entries = header.iter().filter(|(name, _)| *name != "__metadata__");
     entries
@@ -72,12 +59,7 @@ pub(super) fn take_apart(bytes: &[u8]) -> Vec<Tensor> {
             Tensor {
                 name: name.clone(),
                 data_type: entry["dtype"].as_str().expect("a name").to_owned(),
-                shape: entry["shape"]
-                    .as_array()
-                    .expect("a list")
-                    .iter()
-                    .map(number)
-                    .collect(),
+                shape: entry["shape"].as_array().expect("a list").iter().map(number).collect(),
                 bytes: bytes[offset(0)..offset(1)].to_vec(),
             }
         })
@@ -93,11 +75,7 @@ pub(super) fn put_together(tensors: &[Tensor]) -> Vec<u8> {
         let begin = data.len();
         data.extend_from_slice(&tensor.bytes);
         let entry = json!({"dtype": tensor.data_type, "shape": tensor.shape, "data_offsets": [begin, data.len()]});
-        assert!(
-            header.insert(tensor.name.clone(), entry).is_none(),
-            "{} twice",
-            tensor.name
-        );
+        assert!(header.insert(tensor.name.clone(), entry).is_none(), "{} twice", tensor.name);
     }
     file_of(&Value::Object(header).to_string(), &data)
 }
@@ -117,10 +95,7 @@ impl Scratch {
     pub(super) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!(
-            "coalmine-checkpoint-{}-{number}",
-            std::process::id()
-        ));
+        let path = std::env::temp_dir().join(format!("coalmine-checkpoint-{}-{number}", std::process::id()));
         fs::create_dir_all(&path).expect("the temporary directory is writable");
         Self(path)
     }

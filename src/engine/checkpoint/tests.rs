@@ -7,8 +7,7 @@ use half::bf16;
 use serde_json::json;
 
 use super::testing::{
-    MODELS, Scratch, Tensor, config_text, config_with, model, put_together, take_apart, tensor,
-    weights,
+    MODELS, Scratch, Tensor, config_text, config_with, model, put_together, take_apart, tensor, weights,
 };
 use super::{Checkpoint, CheckpointError, Reference, RoutingWeights, SafeTensors};
 
@@ -27,16 +26,11 @@ fn from_tensors(config: &str, tensors: &[Tensor]) -> Result<Checkpoint, Checkpoi
 fn refusal(change: impl FnOnce(&mut Vec<Tensor>)) -> String {
     let mut tensors = weights(TINY_A);
     change(&mut tensors);
-    from_tensors(&config_text(TINY_A), &tensors)
-        .expect_err("must be refused")
-        .to_string()
+    from_tensors(&config_text(TINY_A), &tensors).expect_err("must be refused").to_string()
 }
 
 fn named<'a>(tensors: &'a mut [Tensor], name: &str) -> &'a mut Tensor {
-    tensors
-        .iter_mut()
-        .find(|tensor| tensor.name == name)
-        .expect("the tensor is there")
+    tensors.iter_mut().find(|tensor| tensor.name == name).expect("the tensor is there")
 }
 
 #[track_caller]
@@ -50,24 +44,16 @@ fn assert_says(message: &str, parts: &[&str]) {
 fn every_model_of_the_repository_loads() {
     for name in MODELS {
         let checkpoint = load(name);
-        assert!(
-            checkpoint.unused_tensors.is_empty(),
-            "{:?}",
-            checkpoint.unused_tensors
-        );
+        assert!(checkpoint.unused_tensors.is_empty(), "{:?}", checkpoint.unused_tensors);
         let config = &checkpoint.config;
         assert_eq!(checkpoint.weights.layers.len(), config.layers.len());
         let reference = Reference::open(&model(name)).expect("a good reference");
-        reference
-            .check_against(config)
-            .expect("the model's own reference");
+        reference.check_against(config).expect("the model's own reference");
         assert_eq!(reference.prefill_logits.rows, reference.prompt.len());
         assert_eq!(reference.decode_logits.rows, reference.decode_tokens.len());
         assert_eq!(reference.index_topk.len(), 2);
     }
-    let hidden = Reference::open(&model(TINY_B))
-        .expect("a good reference")
-        .hidden;
+    let hidden = Reference::open(&model(TINY_B)).expect("a good reference").hidden;
     assert_eq!(hidden.len(), 6);
     assert_eq!((hidden[&0].rows, hidden[&0].columns), (8, 4 * 96));
     assert_eq!((hidden[&5].rows, hidden[&5].columns), (8, 96));
@@ -89,24 +75,15 @@ fn values_are_those_in_the_file() {
     let RoutingWeights::HashTable(table) = &checkpoint.weights.layers[0].ffn.routing else {
         panic!("layer 0 routes by hash");
     };
-    let expected = named(&mut tensors, "model.layers.0.ffn.gate.tid2eid")
-        .bytes
-        .clone();
+    let expected = named(&mut tensors, "model.layers.0.ffn.gate.tid2eid").bytes.clone();
     assert_eq!(table.len(), 512 * 2);
-    assert!(
-        table
-            .iter()
-            .zip(expected.chunks(8))
-            .all(|(entry, bytes)| *entry == u32::from(bytes[0]))
-    );
+    assert!(table.iter().zip(expected.chunks(8)).all(|(entry, bytes)| *entry == u32::from(bytes[0])));
 }
 
 /// From the mixture in the repository's files to the released names.
 fn released(name: &str) -> String {
     let name = name.strip_prefix("model.").unwrap_or(name);
-    let name = name
-        .replace("embed_tokens", "embed")
-        .replace(".attn.norm.", ".attn.kv_norm.");
+    let name = name.replace("embed_tokens", "embed").replace(".attn.norm.", ".attn.kv_norm.");
     name.replace("hc_head.hc_", "hc_head_")
 }
 
@@ -117,14 +94,8 @@ fn module(name: &str) -> String {
         (".attn.", ".self_attn."),
         (".ffn.", ".mlp."),
         (".indexer.compressor.", ".compressor.indexer."),
-        (
-            ".self_attn.indexer.weights_proj",
-            ".self_attn.compressor.indexer.scorer.weights_proj",
-        ),
-        (
-            ".self_attn.indexer.wq_b",
-            ".self_attn.compressor.indexer.q_b_proj",
-        ),
+        (".self_attn.indexer.weights_proj", ".self_attn.compressor.indexer.scorer.weights_proj"),
+        (".self_attn.indexer.wq_b", ".self_attn.compressor.indexer.q_b_proj"),
         (".attn_norm.", ".input_layernorm."),
         (".ffn_norm.", ".post_attention_layernorm."),
         (".hc_attn_", ".attn_hc."),
@@ -150,46 +121,21 @@ fn module(name: &str) -> String {
 }
 
 /// Replaces the experts' matrices by transformers' two tensors a layer.
-fn fuse(
-    tensors: Vec<Tensor>,
-    layers: usize,
-    experts: usize,
-    hidden: usize,
-    width: usize,
-) -> Vec<Tensor> {
-    let (mut kept, separate): (Vec<_>, Vec<_>) = tensors
-        .into_iter()
-        .partition(|tensor| !tensor.name.contains(".mlp.experts."));
+fn fuse(tensors: Vec<Tensor>, layers: usize, experts: usize, hidden: usize, width: usize) -> Vec<Tensor> {
+    let (mut kept, separate): (Vec<_>, Vec<_>) =
+        tensors.into_iter().partition(|tensor| !tensor.name.contains(".mlp.experts."));
     for layer in 0..layers {
         let bytes = |parts: &[&str]| {
             let names = (0..experts).flat_map(|expert| {
-                parts.iter().map(move |part| {
-                    format!("model.layers.{layer}.mlp.experts.{expert}.{part}.weight")
-                })
+                parts.iter().map(move |part| format!("model.layers.{layer}.mlp.experts.{expert}.{part}.weight"))
             });
-            let bytes = names.map(|name| {
-                &separate
-                    .iter()
-                    .find(|tensor| tensor.name == name)
-                    .expect("an expert")
-                    .bytes
-            });
+            let bytes = names.map(|name| &separate.iter().find(|tensor| tensor.name == name).expect("an expert").bytes);
             bytes.flatten().copied().collect::<Vec<u8>>()
         };
         let name = |part| format!("model.layers.{layer}.mlp.experts.{part}");
         let gate_up = bytes(&["gate_proj", "up_proj"]);
-        kept.push(tensor(
-            &name("gate_up_proj"),
-            "BF16",
-            &[experts, 2 * width, hidden],
-            gate_up,
-        ));
-        kept.push(tensor(
-            &name("down_proj"),
-            "BF16",
-            &[experts, hidden, width],
-            bytes(&["down_proj"]),
-        ));
+        kept.push(tensor(&name("gate_up_proj"), "BF16", &[experts, 2 * width, hidden], gate_up));
+        kept.push(tensor(&name("down_proj"), "BF16", &[experts, hidden, width], bytes(&["down_proj"])));
     }
     kept
 }
@@ -201,25 +147,15 @@ fn every_naming_loads_to_the_same_weights() {
         let config = &expected.config;
         let renamed = |rename: &dyn Fn(&str) -> String| {
             let mut tensors = weights(name);
-            tensors
-                .iter_mut()
-                .for_each(|tensor| tensor.name = rename(&tensor.name));
+            tensors.iter_mut().for_each(|tensor| tensor.name = rename(&tensor.name));
             tensors
         };
         let modules = renamed(&module);
-        let fused = fuse(
-            modules.clone(),
-            config.layers.len(),
-            config.experts,
-            config.hidden_size,
-            config.moe_intermediate,
-        );
+        let fused =
+            fuse(modules.clone(), config.layers.len(), config.experts, config.hidden_size, config.moe_intermediate);
         let prefixed = renamed(&|name| format!("model.{}", released(name)));
         for tensors in [renamed(&released), prefixed, modules, fused] {
-            assert_eq!(
-                from_tensors(&config_text(name), &tensors).expect("the same model"),
-                expected
-            );
+            assert_eq!(from_tensors(&config_text(name), &tensors).expect("the same model"), expected);
         }
     }
 }
@@ -230,27 +166,17 @@ fn wider_formats_load_to_the_same_weights() {
     for tensor in &mut tensors {
         match tensor.data_type.as_str() {
             "BF16" => {
-                let values = tensor
-                    .bytes
-                    .chunks(2)
-                    .map(|pair| bf16::from_le_bytes([pair[0], pair[1]]).to_f32());
+                let values = tensor.bytes.chunks(2).map(|pair| bf16::from_le_bytes([pair[0], pair[1]]).to_f32());
                 tensor.bytes = values.flat_map(f32::to_le_bytes).collect();
                 tensor.data_type = "F32".to_owned();
             }
             _ => {
-                tensor.bytes = tensor
-                    .bytes
-                    .chunks(8)
-                    .flat_map(|eight| eight[..4].to_vec())
-                    .collect();
+                tensor.bytes = tensor.bytes.chunks(8).flat_map(|eight| eight[..4].to_vec()).collect();
                 tensor.data_type = "I32".to_owned();
             }
         }
     }
-    assert_eq!(
-        from_tensors(&config_text(TINY_B), &tensors).expect("the same model"),
-        load(TINY_B)
-    );
+    assert_eq!(from_tensors(&config_text(TINY_B), &tensors).expect("the same model"), load(TINY_B));
 }
 
 #[test]
@@ -261,25 +187,9 @@ fn a_tied_head_is_the_embedding() {
     let checkpoint = from_tensors(&tied, &tensors).expect("a tied model");
     assert_eq!(checkpoint.weights.head, checkpoint.weights.embedding);
     // A head that is there is used, and without the tie it has to be there.
-    assert_eq!(
-        from_tensors(&tied, &weights(TINY_A))
-            .expect("a model")
-            .weights
-            .head,
-        load(TINY_A).weights.head
-    );
-    let message = from_tensors(&config_text(TINY_A), &tensors)
-        .expect_err("no head")
-        .to_string();
-    assert_says(
-        &message,
-        &[
-            "\"head.weight\" is missing",
-            "lm_head.weight",
-            "model.head.weight",
-            "\"memory\"",
-        ],
-    );
+    assert_eq!(from_tensors(&tied, &weights(TINY_A)).expect("a model").weights.head, load(TINY_A).weights.head);
+    let message = from_tensors(&config_text(TINY_A), &tensors).expect_err("no head").to_string();
+    assert_says(&message, &["\"head.weight\" is missing", "lm_head.weight", "model.head.weight", "\"memory\""]);
 }
 
 #[test]
@@ -289,44 +199,26 @@ fn several_shared_experts_are_one_wide_one() {
         if tensor.name.contains("shared_experts.w2") {
             // Columns double: each row is followed by itself.
             tensor.shape[1] *= 2;
-            tensor.bytes = tensor
-                .bytes
-                .chunks(2 * 64)
-                .flat_map(|row| [row, row].concat())
-                .collect();
+            tensor.bytes = tensor.bytes.chunks(2 * 64).flat_map(|row| [row, row].concat()).collect();
         } else if tensor.name.contains("shared_experts") {
             tensor.shape[0] *= 2;
             tensor.bytes.extend_from_within(..);
         }
     }
-    let checkpoint = from_tensors(
-        &config_with(TINY_A, json!({"n_shared_experts": 2})),
-        &tensors,
-    )
-    .expect("a model");
+    let checkpoint = from_tensors(&config_with(TINY_A, json!({"n_shared_experts": 2})), &tensors).expect("a model");
     let shared = &checkpoint.weights.layers[1].ffn.shared;
-    assert_eq!(
-        (shared.w1.rows, shared.w2.columns, shared.w3.rows),
-        (128, 128, 128)
-    );
+    assert_eq!((shared.w1.rows, shared.w2.columns, shared.w3.rows), (128, 128, 128));
 }
 
 #[test]
 fn other_tensors_are_reported_and_prediction_layers_are_not() {
     let mut tensors = weights(TINY_A);
-    for name in [
-        "mtp.0.norm.weight",
-        "model.mtp.0.norm.weight",
-        "model.layers.4.attn_norm.weight",
-    ] {
+    for name in ["mtp.0.norm.weight", "model.mtp.0.norm.weight", "model.layers.4.attn_norm.weight"] {
         // A format that cannot be read does no harm where nothing is read.
         tensors.push(tensor(name, "F8_E4M3", &[2], vec![0, 0]));
     }
     let checkpoint = from_tensors(&config_text(TINY_A), &tensors).expect("a model");
-    assert_eq!(
-        checkpoint.unused_tensors,
-        ["model.layers.4.attn_norm.weight"]
-    );
+    assert_eq!(checkpoint.unused_tensors, ["model.layers.4.attn_norm.weight"]);
 }
 
 #[test]
@@ -334,115 +226,62 @@ fn shards_load_with_and_without_an_index() {
     let expected = load(TINY_B);
     let tensors = weights(TINY_B);
     let (first, second) = tensors.split_at(tensors.len() / 2);
-    let names = [
-        "model-00001-of-00002.safetensors",
-        "model-00002-of-00002.safetensors",
-    ];
+    let names = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
     let scratch = Scratch::new();
     let open = || Checkpoint::open(&scratch.0);
     scratch.write("config.json", config_text(TINY_B));
-    assert_says(
-        &open().expect_err("no weights").to_string(),
-        &["model.safetensors\" does not exist", "other formats"],
-    );
+    assert_says(&open().expect_err("no weights").to_string(), &["model.safetensors\" does not exist", "other formats"]);
     scratch.write(names[1], put_together(second));
-    assert_says(
-        &open().expect_err("half the weights").to_string(),
-        &[names[0], "does not exist", "Other shards"],
-    );
+    assert_says(&open().expect_err("half the weights").to_string(), &[names[0], "does not exist", "Other shards"]);
     scratch.write(names[0], put_together(first));
     assert_eq!(open().expect("two shards"), expected);
 
     // With an index, only what it names is read.
     scratch.write("model-00001-of-00009.safetensors", b"of another model");
-    assert_says(
-        &open().expect_err("two sets").to_string(),
-        &["different sets of shards"],
-    );
-    let index = |first: &str| {
-        json!({"weight_map": {"head.weight": first, "model.norm.weight": names[1]}}).to_string()
-    };
+    assert_says(&open().expect_err("two sets").to_string(), &["different sets of shards"]);
+    let index = |first: &str| json!({"weight_map": {"head.weight": first, "model.norm.weight": names[1]}}).to_string();
     scratch.write("model.safetensors.index.json", index(names[0]));
     assert_eq!(open().expect("two shards and an index"), expected);
-    scratch.write(
-        "model.safetensors.index.json",
-        index("model-00007-of-00009.safetensors"),
-    );
+    scratch.write("model.safetensors.index.json", index("model-00007-of-00009.safetensors"));
     assert_says(
         &open().expect_err("a shard too few").to_string(),
         &["model-00007-of-00009.safetensors\" does not exist"],
     );
     for hostile in ["../model.safetensors", "/etc/passwd", "..", "a/b", ""] {
         scratch.write("model.safetensors.index.json", index(hostile));
-        assert_says(
-            &open().expect_err("outside").to_string(),
-            &["weight_map.head.weight", "bare name of a file"],
-        );
+        assert_says(&open().expect_err("outside").to_string(), &["weight_map.head.weight", "bare name of a file"]);
     }
     scratch.write("model.safetensors.index.json", "{}");
-    assert_says(
-        &open().expect_err("no map").to_string(),
-        &["lacks the field \"weight_map\""],
-    );
+    assert_says(&open().expect_err("no map").to_string(), &["lacks the field \"weight_map\""]);
 
     let twice = vec![("one", put_together(first)), ("two", put_together(first))];
-    let message = Checkpoint::from_parts(&config_text(TINY_B), twice)
-        .expect_err("twice")
-        .to_string();
+    let message = Checkpoint::from_parts(&config_text(TINY_B), twice).expect_err("twice").to_string();
     assert_says(&message, &["is both in \"one\" and in \"two\""]);
 }
 
 #[test]
 fn what_is_wrong_with_a_path_is_said() {
     let scratch = Scratch::new();
-    let message = |path: &Path| {
-        Checkpoint::open(path)
-            .expect_err("must be refused")
-            .to_string()
-    };
-    assert_says(
-        &message(&scratch.0.join("nowhere")),
-        &["There is no directory", "nowhere"],
-    );
-    assert_says(
-        &message(&model(TINY_A).join("config.json")),
-        &["config.json\" is not a directory"],
-    );
-    assert_says(
-        &message(&scratch.0),
-        &["config.json\" does not exist", "Hugging Face layout"],
-    );
+    let message = |path: &Path| Checkpoint::open(path).expect_err("must be refused").to_string();
+    assert_says(&message(&scratch.0.join("nowhere")), &["There is no directory", "nowhere"]);
+    assert_says(&message(&model(TINY_A).join("config.json")), &["config.json\" is not a directory"]);
+    assert_says(&message(&scratch.0), &["config.json\" does not exist", "Hugging Face layout"]);
     scratch.write("config.json", [0xff, 0xfe]);
-    assert_says(
-        &message(&scratch.0),
-        &["config.json\" is not valid", "UTF-8"],
-    );
+    assert_says(&message(&scratch.0), &["config.json\" is not valid", "UTF-8"]);
     scratch.write("config.json", config_text(TINY_A));
     fs::create_dir(scratch.0.join("model.safetensors")).expect("writable");
-    assert_says(
-        &message(&scratch.0),
-        &["model.safetensors\" is not a regular file"],
-    );
+    assert_says(&message(&scratch.0), &["model.safetensors\" is not a regular file"]);
     fs::remove_dir(scratch.0.join("model.safetensors")).expect("writable");
     let whole = fs::read(model(TINY_A).join("model.safetensors")).expect("readable");
     scratch.write("model.safetensors", &whole[..whole.len() / 2]);
     assert_says(&message(&scratch.0), &["is cut short", "download it again"]);
-    let message = Reference::open(&scratch.0)
-        .expect_err("no reference")
-        .to_string();
-    assert_says(
-        &message,
-        &[
-            "reference.safetensors\" does not exist",
-            "checking an engine",
-        ],
-    );
+    let message = Reference::open(&scratch.0).expect_err("no reference").to_string();
+    assert_says(&message, &["reference.safetensors\" does not exist", "checking an engine"]);
 }
 
 #[test]
 fn wrong_tensors_are_named() {
-    let message =
-        refusal(|tensors| tensors.retain(|tensor| !tensor.name.contains("layers.2.attn.wq_a")));
+    let message = refusal(|tensors| tensors.retain(|tensor| !tensor.name.contains("layers.2.attn.wq_a")));
     assert_says(
         &message,
         &[
@@ -452,28 +291,16 @@ fn wrong_tensors_are_named() {
         ],
     );
     let message = refusal(|tensors| tensors.retain(|tensor| !tensor.name.contains("experts.5.w3")));
-    assert_says(
-        &message,
-        &[
-            "layers.0.ffn.experts.5.w3.weight",
-            "model.layers.0.mlp.experts.gate_up_proj",
-        ],
-    );
+    assert_says(&message, &["layers.0.ffn.experts.5.w3.weight", "model.layers.0.mlp.experts.gate_up_proj"]);
 
     let message = refusal(|tensors| {
         named(tensors, "model.layers.1.attn.wkv.weight").shape = vec![128, 64];
     });
     assert_says(
         &message,
-        &[
-            "model.layers.1.attn.wkv.weight",
-            "[128, 64]",
-            "[64, 128] is expected",
-            "[head_dim, hidden_size]",
-        ],
+        &["model.layers.1.attn.wkv.weight", "[128, 64]", "[64, 128] is expected", "[head_dim, hidden_size]"],
     );
-    let message =
-        refusal(|tensors| named(tensors, "model.layers.0.hc_ffn_base").shape = vec![24, 1]);
+    let message = refusal(|tensors| named(tensors, "model.layers.0.hc_ffn_base").shape = vec![24, 1]);
     assert_says(&message, &["hc_ffn_base", "[24, 1]", "[24] is expected"]);
 
     let message = refusal(|tensors| {
@@ -481,28 +308,13 @@ fn wrong_tensors_are_named() {
         gate.data_type = "F8_E4M3".to_owned();
         gate.bytes.truncate(8 * 128);
     });
-    assert_says(
-        &message,
-        &[
-            "model.layers.1.ffn.gate.weight",
-            "\"F8_E4M3\"",
-            "BF16, F32 and F16",
-            "Convert",
-        ],
-    );
+    assert_says(&message, &["model.layers.1.ffn.gate.weight", "\"F8_E4M3\"", "BF16, F32 and F16", "Convert"]);
 
     for (bits, shown) in [(0x7f80u16, "inf"), (0xff80, "-inf"), (0x7fc0, "NaN")] {
         let message = refusal(|tensors| {
             named(tensors, "model.norm.weight").bytes[14..16].copy_from_slice(&bits.to_le_bytes());
         });
-        assert_says(
-            &message,
-            &[
-                "\"model.norm.weight\"",
-                &format!("holds {shown} at element 7"),
-                "finite",
-            ],
-        );
+        assert_says(&message, &["\"model.norm.weight\"", &format!("holds {shown} at element 7"), "finite"]);
     }
 
     for entry in [8i64, -1, i64::MAX] {
@@ -510,14 +322,7 @@ fn wrong_tensors_are_named() {
             let table = named(tensors, "model.layers.0.ffn.gate.tid2eid");
             table.bytes[24..32].copy_from_slice(&entry.to_le_bytes());
         });
-        assert_says(
-            &message,
-            &[
-                "tid2eid",
-                &format!("holds {entry} at element 3"),
-                "must lie in 0..8",
-            ],
-        );
+        assert_says(&message, &["tid2eid", &format!("holds {entry} at element 3"), "must lie in 0..8"]);
     }
     let message = refusal(|tensors| {
         let table = named(tensors, "model.layers.0.ffn.gate.tid2eid");
@@ -531,33 +336,17 @@ fn wrong_tensors_are_named() {
 fn a_configuration_of_another_model_is_noticed() {
     let refused = |changes| {
         let config = config_with(TINY_A, changes);
-        from_tensors(&config, &weights(TINY_A))
-            .expect_err("must be refused")
-            .to_string()
+        from_tensors(&config, &weights(TINY_A)).expect_err("must be refused").to_string()
     };
     assert_says(
         &refused(json!({"vocab_size": 513})),
-        &[
-            "embed_tokens.weight",
-            "[512, 128]",
-            "[513, 128]",
-            "[vocab_size",
-        ],
+        &["embed_tokens.weight", "[512, 128]", "[513, 128]", "[vocab_size"],
     );
-    assert_says(
-        &refused(json!({"n_shared_experts": 2})),
-        &["shared_experts.w1", "[128, 128] is expected"],
-    );
+    assert_says(&refused(json!({"n_shared_experts": 2})), &["shared_experts.w1", "[128, 128] is expected"]);
     let more_hashed = json!({"mlp_layer_types": ["hash_moe", "hash_moe", "moe", "moe"]});
-    assert_says(
-        &refused(more_hashed),
-        &["layers.1.ffn.gate.tid2eid", "missing"],
-    );
+    assert_says(&refused(more_hashed), &["layers.1.ffn.gate.tid2eid", "missing"]);
     let message = Checkpoint::from_parts(&config_text(TINY_A), Vec::<(String, Vec<u8>)>::new());
-    assert_says(
-        &message.expect_err("no files").to_string(),
-        &["\"embed.weight\" is missing from \"no file\""],
-    );
+    assert_says(&message.expect_err("no files").to_string(), &["\"embed.weight\" is missing from \"no file\""]);
 }
 
 /// The reference of tiny-a with one tensor changed.
@@ -570,40 +359,21 @@ fn reference_with(change: impl FnOnce(&mut Vec<Tensor>)) -> Result<Reference, Ch
 
 #[test]
 fn a_wrong_reference_is_refused() {
-    let message = |change: &dyn Fn(&mut Vec<Tensor>)| {
-        reference_with(change)
-            .expect_err("must be refused")
-            .to_string()
-    };
+    let message = |change: &dyn Fn(&mut Vec<Tensor>)| reference_with(change).expect_err("must be refused").to_string();
     for token in [512i32, -1, i32::MAX] {
         let message = message(&|tensors| {
             named(tensors, "decode_tokens").bytes[8..12].copy_from_slice(&token.to_le_bytes());
         });
         assert_says(
             &message,
-            &[
-                "The vocabulary is smaller than a token id",
-                &format!("token {token} at element 2"),
-                "ids 0 to 511",
-            ],
+            &["The vocabulary is smaller than a token id", &format!("token {token} at element 2"), "ids 0 to 511"],
         );
     }
-    assert_says(
-        &message(&|tensors| tensors.retain(|tensor| tensor.name != "prompt")),
-        &["\"prompt\" is missing"],
-    );
-    assert_says(
-        &message(&|tensors| named(tensors, "prompt").shape = vec![300, 1]),
-        &["\"prompt\" has 2 dimensions"],
-    );
+    assert_says(&message(&|tensors| tensors.retain(|tensor| tensor.name != "prompt")), &["\"prompt\" is missing"]);
+    assert_says(&message(&|tensors| named(tensors, "prompt").shape = vec![300, 1]), &["\"prompt\" has 2 dimensions"]);
     assert_says(
         &message(&|tensors| named(tensors, "prefill_logits").shape = vec![150, 1024]),
-        &[
-            "prefill_logits",
-            "[150, 1024]",
-            "[300, 1024] is expected",
-            "one row per token",
-        ],
+        &["prefill_logits", "[150, 1024]", "[300, 1024] is expected", "one row per token"],
     );
     assert_says(
         &message(&|tensors| named(tensors, "decode_logits").shape = vec![128, 256]),
@@ -617,14 +387,7 @@ fn a_wrong_reference_is_refused() {
         let message = message(&|tensors| {
             named(tensors, "index_topk.3").bytes[..4].copy_from_slice(&entry.to_le_bytes());
         });
-        assert_says(
-            &message,
-            &[
-                "index_topk.3",
-                &format!("holds {entry} at element 0"),
-                "-1..75",
-            ],
-        );
+        assert_says(&message, &["index_topk.3", &format!("holds {entry} at element 0"), "-1..75"]);
     }
     let empty = message(&|tensors| {
         named(tensors, "prompt").shape = vec![0];
@@ -637,25 +400,12 @@ fn a_wrong_reference_is_refused() {
 fn a_reference_of_another_model_is_refused() {
     let reference = Reference::open(&model(TINY_A)).expect("a good reference");
     let refused = |changes| {
-        let config = super::ModelConfig::parse("config.json", &config_with(TINY_A, changes))
-            .expect("a good model");
-        reference
-            .check_against(&config)
-            .expect_err("must be refused")
-            .to_string()
+        let config = super::ModelConfig::parse("config.json", &config_with(TINY_A, changes)).expect("a good model");
+        reference.check_against(&config).expect_err("must be refused").to_string()
     };
-    assert_says(
-        &refused(json!({"vocab_size": 8})),
-        &["The vocabulary is smaller than a token id", "has 8 entries"],
-    );
-    assert_says(
-        &refused(json!({"vocab_size": 600})),
-        &["logits for 512 tokens", "600"],
-    );
-    assert_says(
-        &refused(json!({"index_topk": 4})),
-        &["index_topk.1 selects 8", "is 4"],
-    );
+    assert_says(&refused(json!({"vocab_size": 8})), &["The vocabulary is smaller than a token id", "has 8 entries"]);
+    assert_says(&refused(json!({"vocab_size": 600})), &["logits for 512 tokens", "600"]);
+    assert_says(&refused(json!({"index_topk": 4})), &["index_topk.1 selects 8", "is 4"]);
     let sliding = json!({"layer_types": null, "compress_ratios": [0, 4, 128, 0]});
     assert_says(&refused(sliding), &["index_topk.3", "not of ratio 4"]);
 }

@@ -35,13 +35,7 @@ const WARM_UP: u64 = 20;
 const TRANSIENT: u64 = 1;
 
 fn node(name: &str, lane: Lane, cost: Cost, after: &[NodeIndex]) -> Node {
-    Node {
-        name: name.to_owned(),
-        lane,
-        operator: Arc::new(Nothing),
-        cost,
-        after: after.to_vec(),
-    }
+    Node { name: name.to_owned(), lane, operator: Arc::new(Nothing), cost, after: after.to_vec() }
 }
 
 fn touch(key: u64, extent: Extent, write: bool) -> Touch {
@@ -49,11 +43,7 @@ fn touch(key: u64, extent: Extent, write: bool) -> Touch {
 }
 
 fn spin(microseconds: f64) -> Cost {
-    Cost {
-        fixed_us: microseconds,
-        tiles: Tiles::Fixed(1),
-        ..Cost::default()
-    }
+    Cost { fixed_us: microseconds, tiles: Tiles::Fixed(1), ..Cost::default() }
 }
 
 fn scan_of_memory(key: u64, bytes: f64) -> Cost {
@@ -66,11 +56,7 @@ fn scan_of_memory(key: u64, bytes: f64) -> Cost {
 }
 
 fn per_row(write: bool) -> Cost {
-    Cost {
-        fixed_us: 0.8,
-        touches: vec![touch(TRANSIENT, Extent::PerRow(ROW_BYTES), write)],
-        ..Cost::default()
-    }
+    Cost { fixed_us: 0.8, touches: vec![touch(TRANSIENT, Extent::PerRow(ROW_BYTES), write)], ..Cost::default() }
 }
 
 fn writer() -> Cost {
@@ -133,14 +119,8 @@ impl Layer {
         ];
         Self {
             simulator: Simulator::new(CostProfile::h200(), SEED),
-            graph: Graph {
-                nodes,
-                rows,
-                ..Graph::default()
-            },
-            load: Load {
-                context: vec![1000; rows],
-            },
+            graph: Graph { nodes, rows, ..Graph::default() },
+            load: Load { context: vec![1000; rows] },
         }
     }
 
@@ -155,11 +135,7 @@ impl Layer {
                 self.graph.nodes[index].cost.touches[0].key = 1000 + step * 10 + number as u64;
             }
             foreign.clear();
-            let draw = |node| {
-                self.simulator
-                    .noise
-                    .uniform(step, node, 0, Purpose::Arrival)
-            };
+            let draw = |node| self.simulator.noise.uniform(step, node, 0, Purpose::Arrival);
             let bytes = 2.0 * HARNESS_BYTES * draw(0);
             foreign.push(Foreign::fill(Place::Before, 1000 + step * 10 + 9, bytes));
             match observer {
@@ -167,46 +143,28 @@ impl Layer {
                 Observer::Clone(bytes) => foreign.push(Foreign::copy(Place::Before, 2, 3, bytes)),
                 Observer::Scan(bytes) => foreign.push(Foreign::scan(Place::Before, 2, bytes)),
                 Observer::ForeignCopy if step % 4 == 0 => {
-                    foreign.push(Foreign::copy(
-                        Place::At(6.0 + 18.0 * draw(1)),
-                        2,
-                        3,
-                        8.0 * MIB,
-                    ));
+                    foreign.push(Foreign::copy(Place::At(6.0 + 18.0 * draw(1)), 2, 3, 8.0 * MIB));
                 }
                 Observer::ForeignCopy => {}
             }
-            let conditions = Conditions {
-                foreign: &foreign,
-                ..Conditions::plain(step, &self.load)
-            };
+            let conditions = Conditions { foreign: &foreign, ..Conditions::plain(step, &self.load) };
             let timeline = self.simulator.run(&self.graph, &conditions);
             if step < WARM_UP {
                 continue;
             }
-            let slack = |row| {
-                timeline.land_us(WRITER, row, rows)
-                    - timeline.sample_us(READER, row, rows, CHUNKS - 1, CHUNKS)
-            };
+            let slack =
+                |row| timeline.land_us(WRITER, row, rows) - timeline.sample_us(READER, row, rows, CHUNKS - 1, CHUNKS);
             let slacks: Vec<f64> = (0..rows).map(slack).collect();
             let hit = slacks.iter().filter(|&&slack| slack < 0.0).count() as u64;
             bad += u64::from(hit > 0);
             hits += hit;
             let mean = slacks.iter().sum::<f64>() / rows as f64;
-            within += slacks
-                .iter()
-                .map(|slack| (slack - mean).powi(2))
-                .sum::<f64>()
-                / rows as f64;
+            within += slacks.iter().map(|slack| (slack - mean).powi(2)).sum::<f64>() / rows as f64;
             means.push(mean);
         }
         let count = replays as f64;
         let slack_us = means.iter().sum::<f64>() / count;
-        let variance = means
-            .iter()
-            .map(|mean| (mean - slack_us).powi(2))
-            .sum::<f64>()
-            / count;
+        let variance = means.iter().map(|mean| (mean - slack_us).powi(2)).sum::<f64>() / count;
         Outcome {
             bad_replays: bad as f64 / count,
             row_chance: hits as f64 / (count * rows as f64),
@@ -240,18 +198,11 @@ fn a_layers_slack_and_its_curve() {
             outcome.between_us,
             outcome.within_us
         );
-        assert!(
-            band.contains(&outcome.rows_in_bad),
-            "{shift_us}: {outcome:?}"
-        );
+        assert!(band.contains(&outcome.rows_in_bad), "{shift_us}: {outcome:?}");
         outcomes.push(outcome);
     }
     // Measured: 0.43 us between replays, 0.30 us between the rows of one.
-    let Outcome {
-        between_us,
-        within_us,
-        ..
-    } = outcomes[2];
+    let Outcome { between_us, within_us, .. } = outcomes[2];
     assert!((0.33..0.53).contains(&between_us), "{between_us}");
     assert!((0.25..0.35).contains(&within_us), "{within_us}");
     // Measured: a row's chance falls by e in some 0.3 us; bad replays from 98.9% to 0.5% over 3 us.
@@ -267,17 +218,11 @@ fn a_rows_chance_depends_on_the_batch() {
     let delay_us = delay_us(1.8);
     let chances = [80, 32, 8, 1].map(|rows| {
         let outcome = Layer::new(rows).replay(delay_us, Observer::None, 8000);
-        println!(
-            "{rows:3} rows: chance {:.1e}, slack {:.2} us",
-            outcome.row_chance, outcome.slack_us
-        );
+        println!("{rows:3} rows: chance {:.1e}, slack {:.2} us", outcome.row_chance, outcome.slack_us);
         outcome.row_chance
     });
     assert!((3e-4..3e-3).contains(&chances[0]), "{chances:?}");
-    assert!(
-        chances[1] < chances[0] / 2.5 && chances[2] < chances[0] / 3.0,
-        "{chances:?}"
-    );
+    assert!(chances[1] < chances[0] / 2.5 && chances[2] < chances[0] / 3.0, "{chances:?}");
 }
 
 #[test]
@@ -298,18 +243,8 @@ fn observers_push_as_they_were_seen_to() {
     // Measured: 7e-4 becomes 1e-3 / 5e-4, then 6e-5 / 4e-5, with slack longer by 0.68 us.
     let small = [1.0, 8.0].map(|mebibytes| chance(Observer::Clone(mebibytes * MIB)));
     let large = [32.0, 64.0].map(|mebibytes| chance(Observer::Clone(mebibytes * MIB)));
-    assert!(
-        small
-            .iter()
-            .all(|chance| (0.3..1.5).contains(&(chance / none))),
-        "{small:?}"
-    );
-    assert!(
-        large
-            .iter()
-            .all(|chance| (0.0..0.3).contains(&(chance / none))),
-        "{large:?}"
-    );
+    assert!(small.iter().all(|chance| (0.3..1.5).contains(&(chance / none))), "{small:?}");
+    assert!(large.iter().all(|chance| (0.0..0.3).contains(&(chance / none))), "{large:?}");
     // Measured: 1.2 to 3 times more often after a scan, with slack shorter by 0.12 us.
     let scan = chance(Observer::Scan(64.0 * MIB)) / none;
     assert!((1.1..3.5).contains(&scan), "{scan}");
@@ -334,25 +269,13 @@ fn chain(delay_us: f64, eager: bool, tracing: bool) -> f64 {
         node("W", Lane::MAIN, touching(spin(3.0), true), &[2]),
         node("join", Lane::MAIN, spin(1.0), &[1, 3]),
     ];
-    let graph = Graph {
-        nodes,
-        rows: 1,
-        ..Graph::default()
-    };
-    let load = Load {
-        context: vec![1000],
-    };
+    let graph = Graph { nodes, rows: 1, ..Graph::default() };
+    let load = Load { context: vec![1000] };
     let mut simulator = Simulator::new(CostProfile::h200(), SEED);
     let bad = (0..REPLAYS).filter(|&step| {
-        let conditions = Conditions {
-            eager,
-            tracing,
-            ..Conditions::plain(step, &load)
-        };
+        let conditions = Conditions { eager, tracing, ..Conditions::plain(step, &load) };
         let timeline = simulator.run(&graph, &conditions);
-        let first_us = (0..64)
-            .map(|tile| timeline.land_us(3, tile, 64))
-            .fold(f64::INFINITY, f64::min);
+        let first_us = (0..64).map(|tile| timeline.land_us(3, tile, 64)).fold(f64::INFINITY, f64::min);
         first_us < timeline.nodes[1].end_us
     });
     bad.count() as f64 / REPLAYS as f64
@@ -363,11 +286,7 @@ fn crossing_us(rate: f64, eager: bool, tracing: bool) -> f64 {
     let (mut low, mut high) = (0.0, 20.0);
     for _ in 0..12 {
         let middle = 0.5 * (low + high);
-        *(if chain(middle, eager, tracing) > rate {
-            &mut low
-        } else {
-            &mut high
-        }) = middle;
+        *(if chain(middle, eager, tracing) > rate { &mut low } else { &mut high }) = middle;
     }
     low
 }
@@ -390,8 +309,6 @@ fn the_hosts_launches_blur_the_eager_race_and_tracing_hides_it() {
     // Measured: 94, 82, 7.5 and 0%; with CUPTI on 9, 20, 0 and 0%.
     let (plain, traced) = (rates(false), rates(true));
     println!("eager at 0, 4, 6 and 8 us: {plain:.2?}, traced {traced:.2?}");
-    assert!(
-        plain[0] > 0.85 && plain[1] > 0.6 && (0.01..0.4).contains(&plain[2]) && plain[3] < 0.02
-    );
+    assert!(plain[0] > 0.85 && plain[1] > 0.6 && (0.01..0.4).contains(&plain[2]) && plain[3] < 0.02);
     assert!(traced[0] < 0.4 && traced[1] < 0.4 && traced[2] < 0.02 && traced[3] < 0.02);
 }

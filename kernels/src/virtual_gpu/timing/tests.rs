@@ -21,29 +21,16 @@ impl Operator for Nothing {
 }
 
 fn node(lane: Lane, cost: Cost, after: Vec<NodeIndex>) -> Node {
-    Node {
-        name: String::new(),
-        lane,
-        operator: Arc::new(Nothing),
-        cost,
-        after,
-    }
+    Node { name: String::new(), lane, operator: Arc::new(Nothing), cost, after }
 }
 
 fn graph(nodes: Vec<Node>) -> Graph {
-    Graph {
-        nodes,
-        ..Graph::default()
-    }
+    Graph { nodes, ..Graph::default() }
 }
 
 fn reading(key: u64, bytes: f64) -> Cost {
     Cost {
-        touches: vec![Touch {
-            key,
-            extent: Extent::Bytes(bytes),
-            write: false,
-        }],
+        touches: vec![Touch { key, extent: Extent::Bytes(bytes), write: false }],
         tiles: Tiles::Fixed(132),
         ..Cost::default()
     }
@@ -62,9 +49,7 @@ fn quiet() -> CostProfile {
 }
 
 fn load(rows: usize) -> Load {
-    Load {
-        context: vec![1000; rows],
-    }
+    Load { context: vec![1000; rows] }
 }
 
 fn length_us(time: NodeTime) -> f64 {
@@ -79,33 +64,19 @@ fn near(left: f64, right: f64) -> bool {
 fn memory_bound_nodes_share_the_bandwidth() {
     let load = load(1);
     let alone = graph(vec![node(Lane::MAIN, reading(1, 43e6), vec![])]);
-    let both = graph(vec![
-        node(Lane::MAIN, reading(1, 43e6), vec![]),
-        node(Lane::KV, reading(2, 43e6), vec![]),
-    ]);
+    let both = graph(vec![node(Lane::MAIN, reading(1, 43e6), vec![]), node(Lane::KV, reading(2, 43e6), vec![])]);
     let mut simulator = Simulator::new(quiet(), 1);
-    assert!(near(
-        length_us(simulator.run(&alone, &Conditions::plain(0, &load)).nodes[0]),
-        10.0
-    ));
+    assert!(near(length_us(simulator.run(&alone, &Conditions::plain(0, &load)).nodes[0]), 10.0));
     simulator.cache_mut().clear();
     let together = simulator.run(&both, &Conditions::plain(0, &load));
-    assert!(
-        near(length_us(together.nodes[0]), 20.0),
-        "{:?}",
-        together.nodes
-    );
+    assert!(near(length_us(together.nodes[0]), 20.0), "{:?}", together.nodes);
     assert!(near(length_us(together.nodes[1]), 20.0));
 }
 
 #[test]
 fn a_compute_bound_node_is_not_slowed() {
     let load = load(1);
-    let computing = Cost {
-        fixed_us: 10.0,
-        tiles: Tiles::Fixed(1),
-        ..Cost::default()
-    };
+    let computing = Cost { fixed_us: 10.0, tiles: Tiles::Fixed(1), ..Cost::default() };
     let both = graph(vec![
         node(Lane::MAIN, reading(1, 43e6), vec![]),
         node(Lane::KV, computing, vec![]),
@@ -122,20 +93,8 @@ fn a_tile_is_slowed_while_a_burst_lasts_and_not_before() {
     let graph = graph(vec![node(Lane::MAIN, reading(1, 43e6), vec![])]);
     let begin_us = quiet().graph_launch_us;
     let burst = [Foreign::scan(Place::At(begin_us + 5.0), 2, 4.3e6)];
-    let mut simulator = Simulator::new(
-        CostProfile {
-            landing_share: 0.0,
-            ..quiet()
-        },
-        1,
-    );
-    let timeline = simulator.run(
-        &graph,
-        &Conditions {
-            foreign: &burst,
-            ..Conditions::plain(0, &load)
-        },
-    );
+    let mut simulator = Simulator::new(CostProfile { landing_share: 0.0, ..quiet() }, 1);
+    let timeline = simulator.run(&graph, &Conditions { foreign: &burst, ..Conditions::plain(0, &load) });
     // Ten chunks of 1 us: the sixth takes the burst's length longer.
     let sample = |chunk| timeline.sample_us(0, 0, 1, chunk, 10) - begin_us;
     assert!(near(sample(5), 5.0));
@@ -147,18 +106,9 @@ fn a_tile_is_slowed_while_a_burst_lasts_and_not_before() {
 #[test]
 fn a_link_limits_a_burst() {
     let load = load(1);
-    let burst = [Foreign {
-        most_bytes_per_us: 1e5,
-        ..Foreign::fill(Place::At(0.0), 1, 1e6)
-    }];
+    let burst = [Foreign { most_bytes_per_us: 1e5, ..Foreign::fill(Place::At(0.0), 1, 1e6) }];
     let mut simulator = Simulator::new(quiet(), 1);
-    let timeline = simulator.run(
-        &graph(vec![]),
-        &Conditions {
-            foreign: &burst,
-            ..Conditions::plain(0, &load)
-        },
-    );
+    let timeline = simulator.run(&graph(vec![]), &Conditions { foreign: &burst, ..Conditions::plain(0, &load) });
     assert!(near(timeline.foreign[0].end_us, 10.0));
 }
 
@@ -169,17 +119,8 @@ fn work_in_line_holds_the_step_up() {
     let mut simulator = Simulator::new(quiet(), 1);
     let plain = simulator.run(&graph, &Conditions::plain(0, &load)).clone();
     simulator.cache_mut().clear();
-    let scans = [
-        Foreign::scan(Place::Before, 2, 43e6),
-        Foreign::scan(Place::After, 3, 43e6),
-    ];
-    let held = simulator.run(
-        &graph,
-        &Conditions {
-            foreign: &scans,
-            ..Conditions::plain(0, &load)
-        },
-    );
+    let scans = [Foreign::scan(Place::Before, 2, 43e6), Foreign::scan(Place::After, 3, 43e6)];
+    let held = simulator.run(&graph, &Conditions { foreign: &scans, ..Conditions::plain(0, &load) });
     assert!(near(held.nodes[0].start_us, plain.nodes[0].start_us + 10.0));
     assert!(near(held.end_us, plain.end_us + 20.0));
     assert!(near(held.nodes_end_us, plain.end_us + 10.0));
@@ -187,22 +128,9 @@ fn work_in_line_holds_the_step_up() {
 
 #[test]
 fn rows_with_more_context_land_later() {
-    let load = Load {
-        context: vec![4000, 2000, 1000, 1],
-    };
-    let touches = vec![Touch {
-        key: 1,
-        extent: Extent::PerRatio4Entry(256.0),
-        write: false,
-    }];
-    let graph = graph(vec![node(
-        Lane::MAIN,
-        Cost {
-            touches,
-            ..Cost::default()
-        },
-        vec![],
-    )]);
+    let load = Load { context: vec![4000, 2000, 1000, 1] };
+    let touches = vec![Touch { key: 1, extent: Extent::PerRatio4Entry(256.0), write: false }];
+    let graph = graph(vec![node(Lane::MAIN, Cost { touches, ..Cost::default() }, vec![])]);
     let mut simulator = Simulator::new(quiet(), 1);
     let timeline = simulator.run(&graph, &Conditions::plain(0, &load));
     let lands: Vec<f64> = (0..4).map(|row| timeline.land_us(0, row, 4)).collect();
@@ -213,10 +141,7 @@ fn rows_with_more_context_land_later() {
 #[test]
 fn numeric_tiles_stand_at_the_same_fraction_of_the_waves() {
     let load = load(1);
-    let cost = Cost {
-        tiles: Tiles::Fixed(4 * 132),
-        ..reading(1, 43e6)
-    };
+    let cost = Cost { tiles: Tiles::Fixed(4 * 132), ..reading(1, 43e6) };
     let graph = graph(vec![node(Lane::MAIN, cost, vec![])]);
     let mut simulator = Simulator::new(quiet(), 1);
     let timeline = simulator.run(&graph, &Conditions::plain(0, &load));
@@ -224,37 +149,18 @@ fn numeric_tiles_stand_at_the_same_fraction_of_the_waves() {
     for tile in 0..4 {
         let land_us = timeline.land_us(0, tile, 4) - start_us;
         let wave = tile as f64;
-        assert!(
-            (2.5 * wave + 2.1..=2.5 * wave + 2.5).contains(&land_us),
-            "{tile}: {land_us}"
-        );
-        assert!(near(
-            timeline.sample_us(0, tile, 4, 0, 1) - start_us,
-            2.5 * wave
-        ));
+        assert!((2.5 * wave + 2.1..=2.5 * wave + 2.5).contains(&land_us), "{tile}: {land_us}");
+        assert!(near(timeline.sample_us(0, tile, 4, 0, 1) - start_us, 2.5 * wave));
     }
 }
 
 #[test]
 fn the_host_launches_eager_nodes_one_by_one() {
     let load = load(1);
-    let idle = || Cost {
-        tiles: Tiles::Fixed(1),
-        ..Cost::default()
-    };
-    let graph = graph(
-        (0..5)
-            .map(|lane| node(Lane(lane), idle(), vec![]))
-            .collect(),
-    );
+    let idle = || Cost { tiles: Tiles::Fixed(1), ..Cost::default() };
+    let graph = graph((0..5).map(|lane| node(Lane(lane), idle(), vec![])).collect());
     let mut simulator = Simulator::new(quiet(), 1);
-    let timeline = simulator.run(
-        &graph,
-        &Conditions {
-            eager: true,
-            ..Conditions::plain(0, &load)
-        },
-    );
+    let timeline = simulator.run(&graph, &Conditions { eager: true, ..Conditions::plain(0, &load) });
     let starts: Vec<f64> = timeline.nodes.iter().map(|node| node.start_us).collect();
     assert_eq!(starts, timeline.launched_us);
     assert!(near(starts[4], 5.0 * quiet().eager_launch_us));
@@ -266,17 +172,7 @@ fn a_write_back_is_paid_by_whoever_misses() {
     let graph = graph(vec![node(Lane::MAIN, reading(1, 8e6), vec![])]);
     let length = |foreign: &[Foreign]| {
         let mut simulator = Simulator::new(quiet(), 1);
-        length_us(
-            simulator
-                .run(
-                    &graph,
-                    &Conditions {
-                        foreign,
-                        ..Conditions::plain(0, &load)
-                    },
-                )
-                .nodes[0],
-        )
+        length_us(simulator.run(&graph, &Conditions { foreign, ..Conditions::plain(0, &load) }).nodes[0])
     };
     let scanned = length(&[Foreign::scan(Place::Before, 2, 64e6)]);
     let cloned = length(&[Foreign::copy(Place::Before, 2, 3, 64e6)]);
@@ -294,13 +190,7 @@ fn a_contradicted_order_is_dropped() {
     ]);
     let mut simulator = Simulator::new(quiet(), 1);
     let before = [(1, 0), (1, 2)];
-    let timeline = simulator.run(
-        &graph,
-        &Conditions {
-            before: &before,
-            ..Conditions::plain(0, &load)
-        },
-    );
+    let timeline = simulator.run(&graph, &Conditions { before: &before, ..Conditions::plain(0, &load) });
     assert_eq!(timeline.dropped_orders, 1);
     assert!(timeline.nodes[2].start_us >= timeline.nodes[1].end_us);
     assert!(timeline.nodes[1].start_us > timeline.nodes[0].end_us);
@@ -316,11 +206,7 @@ fn the_servers_own_traffic_has_its_rate() {
     let kind = simulator.profile().foreign;
     let share = traffic.len() as f64 / 20_000.0;
     assert!((share / kind.chance - 1.0).abs() < 0.1, "{share}");
-    let bytes: f64 = traffic
-        .iter()
-        .filter_map(|burst| burst.read)
-        .map(|stream| stream.bytes)
-        .sum();
+    let bytes: f64 = traffic.iter().filter_map(|burst| burst.read).map(|stream| stream.bytes).sum();
     assert!((bytes / traffic.len() as f64 / kind.bytes - 1.0).abs() < 0.1);
 }
 
@@ -353,13 +239,7 @@ impl Case {
     /// The second of two runs, so that the cache has something in it.
     fn run(&self) -> Timeline {
         let mut simulator = Simulator::new(CostProfile::h200(), self.seed);
-        simulator.run(
-            &self.graph,
-            &Conditions {
-                step: 2,
-                ..self.conditions()
-            },
-        );
+        simulator.run(&self.graph, &Conditions { step: 2, ..self.conditions() });
         simulator.run(&self.graph, &self.conditions()).clone()
     }
 }
@@ -375,41 +255,25 @@ fn any_extent() -> impl Strategy<Value = Extent> {
 
 fn any_cost() -> impl Strategy<Value = Cost> {
     let touches = prop::collection::vec(
-        (0..10_u64, any_extent(), any::<bool>()).prop_map(|(key, extent, write)| Touch {
-            key,
-            extent,
-            write,
-        }),
+        (0..10_u64, any_extent(), any::<bool>()).prop_map(|(key, extent, write)| Touch { key, extent, write }),
         0..4,
     );
     let tiles = prop_oneof![Just(Tiles::PerRow), (1..500_u32).prop_map(Tiles::Fixed)];
     let sometimes = || prop_oneof![Just(0.0), 0.0..4.0_f64];
-    (
-        0.0..5.0_f64,
-        sometimes(),
-        sometimes(),
-        0.0..1e8_f64,
-        touches,
-        tiles,
+    (0.0..5.0_f64, sometimes(), sometimes(), 0.0..1e8_f64, touches, tiles).prop_map(
+        |(fixed_us, block_us, lead_us, flops_per_row, touches, tiles)| Cost {
+            fixed_us,
+            block_us,
+            lead_us,
+            flops_per_row,
+            touches,
+            tiles,
+        },
     )
-        .prop_map(
-            |(fixed_us, block_us, lead_us, flops_per_row, touches, tiles)| Cost {
-                fixed_us,
-                block_us,
-                lead_us,
-                flops_per_row,
-                touches,
-                tiles,
-            },
-        )
 }
 
 fn any_foreign() -> impl Strategy<Value = Foreign> {
-    let place = prop_oneof![
-        Just(Place::Before),
-        Just(Place::After),
-        (0.0..300.0_f64).prop_map(Place::At)
-    ];
+    let place = prop_oneof![Just(Place::Before), Just(Place::After), (0.0..300.0_f64).prop_map(Place::At)];
     (place, 0.0..8e7_f64, 0..3_u8).prop_map(|(place, bytes, kind)| match kind {
         0 => Foreign::scan(place, 100, bytes),
         1 => Foreign::fill(place, 101, bytes),

@@ -42,11 +42,7 @@ enum Grid {
 
 impl Default for Grid {
     fn default() -> Self {
-        Self::Waves {
-            wave_us: 0.0,
-            landing_us: 0.0,
-            landing: Draws::default(),
-        }
+        Self::Waves { wave_us: 0.0, landing_us: 0.0, landing: Draws::default() }
     }
 }
 
@@ -67,11 +63,7 @@ impl TilePlan {
         let waves = count.div_ceil(slots) as f64;
         let (shared_sum, own_sum) = ((shared[0] + shared[1]) / waves, own[0] + own[1]);
         // However they overlap, all bytes take at least their transfer time.
-        let least = if shared_sum > 0.0 {
-            1.0 - own_sum / shared_sum
-        } else {
-            0.0
-        };
+        let least = if shared_sum > 0.0 { 1.0 - own_sum / shared_sum } else { 0.0 };
         let queueing = profile.queueing_share.max(least) / waves;
         let flat_us = shared[0] * queueing + own[0];
         let shared_entry_us = shared[1] * queueing;
@@ -88,46 +80,22 @@ impl TilePlan {
             start,
             tail,
         };
-        Self {
-            count,
-            slots,
-            grid,
-            ..Self::fixed_time(profile, fixed_us)
-        }
+        Self { count, slots, grid, ..Self::fixed_time(profile, fixed_us) }
     }
 
     /// `count` blocks that share `shared_us` evenly.
-    pub(super) fn fixed(
-        profile: &CostProfile,
-        count: usize,
-        fixed_us: f64,
-        shared_us: f64,
-        landing: Draws,
-    ) -> Self {
+    pub(super) fn fixed(profile: &CostProfile, count: usize, fixed_us: f64, shared_us: f64, landing: Draws) -> Self {
         let slots = (profile.slots as usize).max(1);
         let count = count.max(1);
         let wave_us = shared_us / count.div_ceil(slots) as f64;
         let landing_us = profile.landing_share * wave_us;
-        let grid = Grid::Waves {
-            wave_us,
-            landing_us,
-            landing,
-        };
-        Self {
-            count,
-            slots,
-            grid,
-            ..Self::fixed_time(profile, fixed_us)
-        }
+        let grid = Grid::Waves { wave_us, landing_us, landing };
+        Self { count, slots, grid, ..Self::fixed_time(profile, fixed_us) }
     }
 
     fn fixed_time(profile: &CostProfile, fixed_us: f64) -> Self {
         let ramp_us = fixed_us * profile.ramp_share;
-        Self {
-            ramp_us,
-            tail_us: fixed_us - ramp_us,
-            ..Self::default()
-        }
+        Self { ramp_us, tail_us: fixed_us - ramp_us, ..Self::default() }
     }
 
     /// The served block that stands for numeric tile `tile` of `tiles`: the one at the same fraction.
@@ -141,9 +109,7 @@ impl TilePlan {
     /// Time until the last block has landed.
     pub(super) fn total_us(&self, relative_context: &[f64]) -> f64 {
         match self.grid {
-            Grid::Rows { .. } => (0..self.count)
-                .map(|tile| self.land_us(tile, relative_context))
-                .fold(0.0, f64::max),
+            Grid::Rows { .. } => (0..self.count).map(|tile| self.land_us(tile, relative_context)).fold(0.0, f64::max),
             // One block of the last wave, drawn, lands at its very end.
             Grid::Waves { wave_us, .. } => {
                 self.ramp_us + wave_us * self.count.div_ceil(self.slots) as f64 + self.tail_us
@@ -152,13 +118,7 @@ impl TilePlan {
     }
 
     /// When a block reads chunk `chunk` of `chunks`.
-    pub(super) fn sample_us(
-        &self,
-        tile: usize,
-        chunk: usize,
-        chunks: usize,
-        relative_context: &[f64],
-    ) -> f64 {
+    pub(super) fn sample_us(&self, tile: usize, chunk: usize, chunks: usize, relative_context: &[f64]) -> f64 {
         let (start_us, work_us) = self.reading(tile, relative_context);
         start_us + work_us * (chunk as f64 / chunks.max(1) as f64)
     }
@@ -172,14 +132,7 @@ impl TilePlan {
     /// When a block begins to read, and for how long it does.
     fn reading(&self, tile: usize, relative_context: &[f64]) -> (f64, f64) {
         match self.grid {
-            Grid::Rows {
-                sigma_us,
-                tail_chance,
-                tail_us,
-                start,
-                tail,
-                ..
-            } => {
+            Grid::Rows { sigma_us, tail_chance, tail_us, start, tail, .. } => {
                 let mut begin_us = self.ramp_us + sigma_us * start.normal(tile);
                 begin_us = begin_us.max(0.0) + tail.tail(tile, tail_chance, tail_us);
                 // Blocks of earlier waves held the slot first.
@@ -190,20 +143,12 @@ impl TilePlan {
                 }
                 (begin_us, self.row_us(tile, relative_context))
             }
-            Grid::Waves {
-                wave_us,
-                landing_us,
-                landing,
-            } => {
+            Grid::Waves { wave_us, landing_us, landing } => {
                 let wave = tile / self.slots;
                 let first = wave * self.slots;
                 let width = self.slots.min(self.count - first);
                 let last = first + (landing.uniform(self.count + wave) * width as f64) as usize;
-                let early_us = if tile == last {
-                    0.0
-                } else {
-                    landing_us * landing.uniform(tile)
-                };
+                let early_us = if tile == last { 0.0 } else { landing_us * landing.uniform(tile) };
                 (self.ramp_us + wave_us * wave as f64, wave_us - early_us)
             }
         }
@@ -212,12 +157,7 @@ impl TilePlan {
     /// How long a row's block works.
     fn row_us(&self, row: usize, relative_context: &[f64]) -> f64 {
         match self.grid {
-            Grid::Rows {
-                flat_us,
-                shared_entry_us,
-                own_entry_us,
-                ..
-            } => {
+            Grid::Rows { flat_us, shared_entry_us, own_entry_us, .. } => {
                 let context = relative_context.get(row).copied().unwrap_or(1.0);
                 flat_us + shared_entry_us * context.min(1.0) + own_entry_us * context
             }

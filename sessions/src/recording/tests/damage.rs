@@ -11,7 +11,7 @@ use crate::recording::container::{Channels, Container};
 use crate::recording::export::{Table, csv, json, perfetto};
 use crate::recording::keyframe::Keyframe;
 use crate::recording::scan::{read_index, read_manifest, scan};
-use crate::recording::{Manifest, Recording, RecordingError, RecordingWriter, Replay};
+use crate::recording::{Manifest, Recording, RecordingError, RecordingWriter, Recovery, Replay};
 use crate::{Event, PageRef, State};
 
 /// A recording of `events` as a kill leaves it: its bytes, and how many events were written out at which length.
@@ -63,6 +63,33 @@ fn whatever_is_cut_off_the_rest_opens() {
             assert!(written_out(&recording.state_at(u64::MAX).unwrap()) == written_out(&state));
         }
     }
+}
+
+#[test]
+fn without_its_end_a_recording_is_whole_and_with_a_hole_it_ends_there() {
+    let scratch = Scratch::new("end");
+    let path = scratch.file("a.mcap");
+    let events = events(&Shape { steps: 300, ..Shape::default() });
+    record(&path, Manifest::default(), &events, Duration::from_millis(5));
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+    let recovery = Recording::open(&path).unwrap().1;
+    let whole = Recovery { truncated: true, events: events.len() as u64, steps: 300, lost_tail_bytes: 0 };
+    assert_eq!(recovery, whole);
+
+    let mut holed = bytes.clone();
+    holed[bytes.len() / 2] ^= 1;
+    // With its index, all but the damaged chunk can be read.
+    fs::write(&path, &holed).unwrap();
+    let (recording, recovery) = Recording::open(&path).unwrap();
+    assert!(!recovery.truncated && recording.state_at(5).is_ok());
+    let error = recording.state_at(200).err().unwrap();
+    assert!(matches!(error, RecordingError::Damaged { .. }), "{error}");
+    fs::write(&path, &holed[..bytes.len() - 1]).unwrap();
+    let (recording, recovery) = Recording::open(&path).unwrap();
+    assert!(recovery.truncated && recovery.events < whole.events && recovery.lost_tail_bytes > 1_000);
+    let left: Vec<Event> = recording.events_in(0..=u64::MAX).map(Result::unwrap).collect();
+    assert!(left == events[..left.len()]);
 }
 
 #[test]

@@ -52,5 +52,5 @@ fn version_1_is_read() {
     let anomalies = (recording.anomalies().len(), recording.first_corruption());
     assert_eq!((facts, anomalies), ((1_205, 1_200, 30, 6), (20, Some(28))));
     assert_eq!(state.hello.unwrap().lanes[2].as_str(), "indexer");
-    assert_eq!(state.spans.back().unwrap().spans[3].start_ns, 0);
+    assert_eq!(state.spans.back().unwrap().spans[3].start_ns, 3_584_072);
 }
