@@ -1,9 +1,10 @@
 //! Arguments and exit codes: 0 done, 1 a check did not hold, 2 bad input.
 
 use std::io::{IsTerminal, Write};
-use std::num::NonZeroUsize;
+use std::num::{IntErrorKind, NonZeroUsize, ParseIntError};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -65,6 +66,14 @@ fn parse_pace(text: &str) -> Result<Pace, String> {
     }
 }
 
+fn parse_whole<T: FromStr<Err = ParseIntError>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: ParseIntError| match error.kind() {
+        IntErrorKind::PosOverflow => "expected a smaller whole number".to_owned(),
+        IntErrorKind::Zero => "expected a whole number above 0".to_owned(),
+        _ => "expected a whole number".to_owned(),
+    })
+}
+
 fn parse_margin(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(margin) if (0.0..=1e6).contains(&margin) => Ok(margin),
@@ -109,7 +118,7 @@ enum Verb {
     /// Lists every toggle: names, values, default, and when a change takes effect.
     Toggles,
     /// Looks at model directories.
-    #[command(subcommand)]
+    #[command(subcommand, arg_required_else_help = false)]
     Model(ModelVerb),
 }
 
@@ -137,13 +146,13 @@ enum Format {
 #[derive(Debug, Args)]
 struct HostArguments {
     /// Most sessions that run at once.
-    #[arg(long, default_value_t = 80)]
+    #[arg(long, default_value_t = 80, value_parser = parse_whole::<usize>)]
     concurrency: usize,
     /// Turns of a session.
-    #[arg(long, default_value_t = 6)]
+    #[arg(long, default_value_t = 6, value_parser = parse_whole::<u32>)]
     turns: u32,
     /// Seed of the workload and of the device's noise.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = parse_whole::<u64>)]
     seed: u64,
     /// Gives a toggle a value, for example `overlap=0`; see `coalmine toggles`.
     #[arg(long = "set", value_name = "NAME=VALUE")]
@@ -153,7 +162,7 @@ struct HostArguments {
     #[arg(long, value_name = "DIRECTORY")]
     model: Option<PathBuf>,
     /// Threads that compute; by default one a core.
-    #[arg(long)]
+    #[arg(long, value_parser = parse_whole::<NonZeroUsize>)]
     workers: Option<NonZeroUsize>,
     /// Leaves the step oracle out: divergence is then not known.
     #[arg(long)]
@@ -169,10 +178,10 @@ struct HostArguments {
 #[derive(Debug, Args)]
 struct RunArguments {
     /// Sessions in all; 80, or with a macro as many as it takes.
-    #[arg(long)]
+    #[arg(long, value_parser = parse_whole::<u64>)]
     sessions: Option<u64>,
     /// Stops after so many step boundaries, finished or not.
-    #[arg(long)]
+    #[arg(long, value_parser = parse_whole::<u64>)]
     steps: Option<u64>,
     #[command(flatten)]
     play: MacroArguments,
@@ -206,10 +215,11 @@ pub fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(answer) if !answer.use_stderr() => answer.exit(),
         Err(wrong) => {
-            // The message quotes what was typed, which may hold anything.
-            for line in wrong.render().to_string().lines() {
-                let _ = writeln!(std::io::stderr(), "{}", Sanitized::new(line));
-            }
+            // The parser's first paragraph says what is wrong; it quotes what was typed, which may hold anything.
+            let text = wrong.render().to_string();
+            let first = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+            let line = first.split_whitespace().collect::<Vec<_>>().join(" ");
+            let _ = writeln!(std::io::stderr(), "coalmine: {} (see `coalmine --help`)", Sanitized::new(&line));
             return ExitCode::from(2);
         }
     };

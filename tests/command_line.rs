@@ -159,6 +159,7 @@ fn a_model_with_fewer_tokens_than_the_task_or_the_reference_is_refused() {
     let (largest, entries) = ((needed - 1).to_string(), format!("{} entries", needed - 1));
     let model = with_vocabulary(needed - 1);
     assert_refused(&["run", "--model", model.argument()], &["vocabulary", &entries, &largest]);
+    assert_refused(&["--model", model.argument()], &["vocabulary", &entries, &largest]);
     assert_refused(&["model", "verify", model.argument()], &[REFERENCE, "vocabulary", &entries]);
 
     let model = with_vocabulary(needed);

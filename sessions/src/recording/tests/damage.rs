@@ -218,4 +218,54 @@ proptest! {
         fs::write(&path, &bytes).unwrap();
         read_all(&path);
     }
+    /// A forger gets the checksums right: what stands in messages is changed here before they are written.
+    #[test]
+    fn forged_messages_never_panic(
+        changes in proptest::collection::vec(
+            (any::<proptest::sample::Index>(), any::<proptest::sample::Index>(), proptest::sample::select(JSON)), 1..8),
+    ) {
+        let scratch = Scratch::new("messages");
+        let path = scratch.file("a.mcap");
+        let mut messages: Vec<_> =
+            mcap::MessageStream::new(whole()).unwrap().map(Result::unwrap).collect();
+        // There are few keyframes, and they are worth aiming at.
+        messages.sort_by_key(|message| message.channel.topic != "/keyframes");
+        for (number, (message, at, value)) in changes.into_iter().enumerate() {
+            let message = if number == 0 { 0 } else { message.index(messages.len()) };
+            let data = messages[message].data.to_mut();
+            let at = at.index(data.len());
+            data[at] = value;
+        }
+        messages.sort_by_key(|message| message.sequence);
+        let mut writer = mcap::Writer::new(fs::File::create(&path).unwrap()).unwrap();
+        let metadata = Manifest::default().to_metadata();
+        writer.write_metadata(&mcap::records::Metadata { name: "coalmine".to_owned(), metadata }).unwrap();
+        messages.iter().for_each(|message| writer.write(message).unwrap());
+        writer.finish().unwrap();
+        read_all(&path);
+    }
+
+    #[test]
+    fn a_forged_index_never_panics(
+        changes in proptest::collection::vec((any::<proptest::sample::Index>(), proptest::sample::select(JSON)), 0..4),
+    ) {
+        let scratch = Scratch::new("forged-index");
+        let path = scratch.file("a.mcap");
+        let mut bytes = whole().to_vec();
+        let summary = mcap::Summary::read(&bytes).unwrap().unwrap();
+        let attachment = &summary.attachment_indexes[0];
+        let checksum = (attachment.offset + attachment.length) as usize - 4;
+        let start = checksum - attachment.data_size as usize;
+        for (at, value) in changes {
+            let at = start + at.index(checksum - start);
+            bytes[at] = value;
+        }
+        let sum = crc32fast::hash(&bytes[attachment.offset as usize + 9..checksum]);
+        bytes[checksum..checksum + 4].copy_from_slice(&sum.to_le_bytes());
+        fs::write(&path, &bytes).unwrap();
+        read_all(&path);
+    }
 }
+
+/// What JSON is made of.
+const JSON: &[u8] = b"0123456789[]{},:\"-.eEnul ";
