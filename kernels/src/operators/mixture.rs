@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Tensor;
 use super::rows::{RowsMut, spread};
-use crate::math::{PackedMatrix, add_scaled, matmul, matmul_gather, sqrt_softplus, swiglu, top_k};
+use crate::math::{PackedMatrix, add_scaled, matmul, matmul_gather, sqrt_softplus_all, swiglu, top_k};
 use crate::{Access, Compute, Operator, Part, Views};
 
 /// How tokens are sent to experts.
@@ -65,35 +65,41 @@ impl Operator for Route {
         let (ids, input) = (views.read::<i32>(), views.read::<f32>());
         let (chosen, weights) = (views.write::<i32>(), views.write::<f32>());
         let (columns, k, experts) = (self.input.columns, self.chosen.columns, self.gate.outputs());
-        let mut scores = vec![0f32; experts];
-        let mut biased = vec![0f32; experts];
-        for row in part.tiles(self.tiles()) {
-            matmul(compute.cpu, &input[row * columns..][..columns], columns, 1, &self.gate, &mut scores, experts);
-            scores.iter_mut().for_each(|score| *score = sqrt_softplus(*score));
-            let chosen = &mut chosen[row * k..][..k];
-            match &self.router {
-                Router::Hash(table) => {
-                    let token = (ids[row].max(0) as usize).min(table.len() / k - 1);
-                    for (cell, expert) in chosen.iter_mut().zip(&table[token * k..]) {
-                        *cell = *expert as i32;
+        let rows = part.tiles(self.tiles());
+        let outputs = (RowsMut::new(chosen, k, &rows), RowsMut::new(weights, k, &rows));
+        spread(compute.workers, rows, outputs, &|rows, (mut chosen, mut weights)| {
+            let mut logits = vec![0f32; rows.len() * experts];
+            let mut scores = vec![0f32; rows.len() * experts];
+            let mut biased = vec![0f32; experts];
+            let x = &input[rows.start * columns..rows.end * columns];
+            matmul(compute.cpu, x, columns, rows.len(), &self.gate, &mut logits, experts);
+            sqrt_softplus_all(compute.cpu, &logits, &mut scores);
+            for (index, (row, scores)) in rows.zip(scores.chunks_exact(experts)).enumerate() {
+                let chosen = chosen.row(index);
+                match &self.router {
+                    Router::Hash(table) => {
+                        let token = (ids[row].max(0) as usize).min(table.len() / k - 1);
+                        for (cell, expert) in chosen.iter_mut().zip(&table[token * k..]) {
+                            *cell = *expert as i32;
+                        }
+                    }
+                    Router::Bias(bias) => {
+                        for ((cell, score), bias) in biased.iter_mut().zip(scores).zip(bias.iter()) {
+                            *cell = score + bias;
+                        }
+                        top_k(compute.cpu, &biased, k, chosen);
                     }
                 }
-                Router::Bias(bias) => {
-                    for ((cell, score), bias) in biased.iter_mut().zip(&scores).zip(bias.iter()) {
-                        *cell = score + bias;
-                    }
-                    top_k(compute.cpu, &biased, k, chosen);
+                let weights = weights.row(index);
+                let mut sum = 1e-20;
+                for (weight, expert) in weights.iter_mut().zip(chosen.iter()) {
+                    *weight = scores[*expert as usize];
+                    sum += *weight;
                 }
+                let factor = if self.normalize { self.scaling / sum } else { self.scaling };
+                weights.iter_mut().for_each(|weight| *weight *= factor);
             }
-            let weights = &mut weights[row * k..][..k];
-            let mut sum = 1e-20;
-            for (weight, expert) in weights.iter_mut().zip(chosen.iter()) {
-                *weight = scores[*expert as usize];
-                sum += *weight;
-            }
-            let factor = if self.normalize { self.scaling / sum } else { self.scaling };
-            weights.iter_mut().for_each(|weight| *weight *= factor);
-        }
+        });
     }
 }
 

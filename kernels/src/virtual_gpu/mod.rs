@@ -77,7 +77,8 @@ impl VirtualGpu {
 
     /// Runs a graph in its launch order. Costs no virtual time: oracles and the prefill side use it.
     pub fn run_in_order(&mut self, graph: &Prepared) {
-        execute::in_order(&mut self.memory, graph, self.compute);
+        let (memory, compute) = (&mut self.memory, self.compute);
+        on_workers(graph, compute, || execute::in_order(memory, graph, compute));
     }
 
     /// Runs a graph in virtual time.
@@ -86,7 +87,22 @@ impl VirtualGpu {
         let timeline = self.simulator.run(graph.graph(), conditions);
         self.clock_us += timeline.end_us;
         self.witnesses.clear();
-        execute::in_time(&mut self.memory, graph, timeline, self.compute, &mut self.witnesses, &mut self.scratch);
+        let (memory, compute) = (&mut self.memory, self.compute);
+        let (witnesses, scratch) = (&mut self.witnesses, &mut self.scratch);
+        on_workers(graph, compute, || execute::in_time(memory, graph, timeline, compute, witnesses, scratch));
         Replay { start_us, timeline, witnesses: &self.witnesses }
+    }
+}
+
+/// Fewest rows of a graph that are worth going to the workers for.
+const FEWEST_ROWS: usize = 8;
+
+/// Runs a whole graph on a worker thread: from there, the others take part in an operator at little
+/// cost, while from outside every operator would wait for them to wake.
+fn on_workers(graph: &Prepared, compute: Compute, run: impl FnOnce() + Send) {
+    if compute.workers > 1 && graph.graph().rows >= FEWEST_ROWS {
+        rayon::scope(|_| run());
+    } else {
+        run();
     }
 }
