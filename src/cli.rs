@@ -5,20 +5,22 @@ use std::num::{IntErrorKind, NonZeroUsize, ParseIntError};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::time::{Instant, SystemTime};
 
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use coalmine_kernels::Compute;
 use coalmine_kernels::math::Cpu;
 use coalmine_kernels::virtual_gpu::CostProfile;
-use coalmine_sessions::{Sanitized, TOGGLES, ToggleAssignment, Toggles};
+use coalmine_sessions::recording::{Manifest, Recording, RecordingWriter, export};
+use coalmine_sessions::{Event, Sanitized, TOGGLES, ToggleAssignment, Toggles};
 
 use coalmine_panes::ThemeName;
 
 use crate::console::{self, ConsoleOptions, TargetHandle};
 use crate::engine::checkpoint::Checkpoint;
 use crate::engine::{self, CostFactor, EngineOptions, OVERLAP_ROWS, ServedShape, Verification, verify_directory};
-use crate::headless::{RunProgress, RunReport, run};
+use crate::headless::{RunProgress, RunReport, run_observed};
 use crate::{DEMO_MODEL, demo_checkpoint, macro_run};
 
 /// Finds out why a live GPU decode server corrupts its answers.
@@ -115,6 +117,8 @@ impl From<ThemeChoice> for ThemeName {
 enum Verb {
     /// Runs agent sessions without a console and reports how many were corrupted.
     Run(Box<RunArguments>),
+    /// Writes what a recording holds in a form that other programs read.
+    Export(ExportArguments),
     /// Lists every toggle: names, values, default, and when a change takes effect.
     Toggles,
     /// Looks at model directories.
@@ -185,6 +189,9 @@ struct RunArguments {
     steps: Option<u64>,
     #[command(flatten)]
     play: MacroArguments,
+    /// Records the run: an MCAP file that Foxglove opens and `coalmine export` reads.
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    record: Option<PathBuf>,
     #[command(flatten)]
     host: HostArguments,
     /// How to print the result.
@@ -193,6 +200,32 @@ struct RunArguments {
 }
 
 /// A macro instead of a plain run.
+#[derive(Debug, Args)]
+struct ExportArguments {
+    /// A recording made with `coalmine run --record FILE`.
+    recording: PathBuf,
+    /// What to write.
+    #[arg(long = "as", value_enum)]
+    form: ExportForm,
+    /// Where to; by default standard output.
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ExportForm {
+    /// A trace for ui.perfetto.dev: lanes as threads, nodes as slices, flags as instants.
+    Perfetto,
+    /// Every event, one JSON object a line.
+    Json,
+    /// Decode steps as CSV.
+    Steps,
+    /// Changes of sessions as CSV.
+    Sessions,
+    /// Nodes in time as CSV.
+    Spans,
+}
+
 #[derive(Debug, Args)]
 struct MacroArguments {
     /// Plays a macro: a file, or a shipped one such as `coalmine:reproduce-incident`. Exits with 1 when it does not hold.
@@ -226,16 +259,28 @@ pub fn main() -> ExitCode {
     let outcome = match arguments.command {
         None => open_console(&arguments.console),
         Some(Verb::Run(arguments)) => run_sessions(&arguments),
+        Some(Verb::Export(arguments)) => export_recording(&arguments),
         Some(Verb::Toggles) => list_toggles(),
         Some(Verb::Model(ModelVerb::Verify { directory, format })) => verify_model(&directory, format),
     };
     outcome.unwrap_or_else(|error| {
         // A reader that went away is no fault of ours.
-        if error.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe) {
+        let gone = |cause: &(dyn std::error::Error + 'static)| {
+            cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+        };
+        if error.chain().any(gone) {
             return ExitCode::SUCCESS;
         }
         // Errors quote file names and what files say, and those may hold anything.
-        for line in format!("coalmine: {error:#}").lines() {
+        let mut text = format!("coalmine: {error}");
+        for cause in error.chain().skip(1).map(ToString::to_string) {
+            // Some errors say their cause themselves.
+            if !text.contains(&cause) {
+                text.push_str(": ");
+                text.push_str(&cause);
+            }
+        }
+        for line in text.lines() {
             let _ = writeln!(std::io::stderr(), "{}", Sanitized::new(line));
         }
         ExitCode::from(2)
@@ -349,7 +394,14 @@ fn run_sessions(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let checkpoint = load(&arguments.host)?;
     let stderr = std::io::stderr();
     let progress_line = stderr.is_terminal();
-    let (report, _) = run(&checkpoint, options, arguments.steps, |progress: RunProgress| {
+    let mut writer = arguments.record.as_deref().map(|path| record(path, &options)).transpose()?;
+    let mut broken = None;
+    let observe = |event: &Event| {
+        if let (Some(open), None) = (writer.as_mut(), &broken) {
+            broken = open.record(event, Instant::now()).err();
+        }
+    };
+    let progress = |progress: RunProgress| {
         if progress_line {
             let _ = write!(
                 std::io::stderr(),
@@ -359,7 +411,14 @@ fn run_sessions(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
                 progress.sessions
             );
         }
-    })?;
+    };
+    let (report, _) = run_observed(&checkpoint, options, arguments.steps, progress, observe)?;
+    if let Some(error) = broken {
+        return Err(error.into());
+    }
+    if let Some(writer) = writer {
+        writer.finish()?;
+    }
     if progress_line {
         write!(std::io::stderr(), "\r\x1b[K")?;
     }
@@ -415,6 +474,47 @@ fn print_report(out: &mut impl Write, report: &RunReport) -> std::io::Result<()>
     let toggles: Vec<String> = summary.toggles.iter().map(|(name, value)| format!("{name}={value}")).collect();
     writeln!(out, "toggles         {}", toggles.join(" "))?;
     writeln!(out, "seed            {}", summary.seed)
+}
+
+/// Begins a recording of a run.
+fn record(path: &std::path::Path, options: &EngineOptions) -> anyhow::Result<RecordingWriter> {
+    let command_line = std::env::args().collect::<Vec<_>>().join(" ");
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let manifest = Manifest {
+        command_line: Sanitized::new(&command_line),
+        target: Sanitized::new(&format!("embedded engine, {}", options.model)),
+        device: Sanitized::new(&format!("virtual GPU, {}", options.profile.name)),
+        seed: options.seed,
+        instruction_set: Sanitized::new(options.compute.cpu.level()),
+        created: Sanitized::new(&format!("{} s after 1970", since_epoch.as_secs())),
+        coalmine: Sanitized::new(env!("CARGO_PKG_VERSION")),
+        ..Manifest::default()
+    };
+    Ok(RecordingWriter::create(path, manifest)?)
+}
+
+fn export_recording(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
+    let (recording, recovery) = Recording::open(&arguments.recording)?;
+    if recovery.truncated {
+        let what = format!("{} steps and {} events are left of it", recovery.steps, recovery.events);
+        writeln!(std::io::stderr(), "coalmine: The recording was cut off: {what}.")?;
+    }
+    let out: Box<dyn Write> = match &arguments.output {
+        None => Box::new(std::io::stdout().lock()),
+        Some(path) => {
+            Box::new(std::fs::File::create(path).with_context(|| format!("{} cannot be written", path.display()))?)
+        }
+    };
+    let mut out = std::io::BufWriter::new(out);
+    match arguments.form {
+        ExportForm::Perfetto => export::perfetto(&recording, &mut out)?,
+        ExportForm::Json => export::json(&recording, &mut out)?,
+        ExportForm::Steps => export::csv(&recording, export::Table::Steps, &mut out)?,
+        ExportForm::Sessions => export::csv(&recording, export::Table::Sessions, &mut out)?,
+        ExportForm::Spans => export::csv(&recording, export::Table::Spans, &mut out)?,
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn list_toggles() -> anyhow::Result<ExitCode> {

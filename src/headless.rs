@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use coalmine_sessions::{State, Summary, event_queue};
+use coalmine_sessions::{Event, State, Summary, event_queue};
 use serde::Serialize;
 
 use crate::engine::checkpoint::Checkpoint;
@@ -44,7 +44,21 @@ pub fn run(
     checkpoint: &Checkpoint,
     options: EngineOptions,
     steps: Option<u64>,
+    progress: impl FnMut(RunProgress),
+) -> Result<(RunReport, State), EngineError> {
+    run_observed(checkpoint, options, steps, progress, |_| ())
+}
+
+/// As [`run`], and calls `observe` with every event, in order.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_observed(
+    checkpoint: &Checkpoint,
+    options: EngineOptions,
+    steps: Option<u64>,
     mut progress: impl FnMut(RunProgress),
+    mut observe: impl FnMut(&Event),
 ) -> Result<(RunReport, State), EngineError> {
     let (sender, receiver) = event_queue(BACKLOG);
     let sessions = options.sessions.unwrap_or(0);
@@ -59,6 +73,7 @@ pub fn run(
         let finished = done || engine.advance()? == Progress::Finished;
         receiver.drain(&mut events);
         for event in events.drain(..) {
+            observe(&event);
             state.apply_owned(event);
         }
         if finished {

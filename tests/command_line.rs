@@ -411,3 +411,23 @@ fn a_reference_that_differs_fails_and_says_where() {
     assert_eq!((code(&output), text(&output.stderr)), (1, ""));
     assert!(text(&output.stdout).contains("OUTSIDE TOLERANCE"));
 }
+
+#[test]
+fn a_recorded_run_can_be_exported_and_is_never_written_over() {
+    let directory = std::env::temp_dir().join(format!("coalmine-record-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let path = directory.join("run.mcap");
+    let file = path.to_str().unwrap();
+    let arguments = ["run", "--sessions", "3", "--concurrency", "3", "--turns", "1", "--record", file];
+    assert_eq!(code(&run(&arguments)), 0);
+    for form in ["perfetto", "json", "steps", "sessions", "spans"] {
+        let output = run(&["export", file, "--as", form]);
+        assert_eq!((code(&output), text(&output.stderr)), (0, ""), "{form}");
+        assert!(output.stdout.len() > 100, "{form}: {}", text(&output.stdout));
+    }
+    let steps = run(&["export", file, "--as", "steps"]);
+    assert!(text(&steps.stdout).starts_with("step,start_ns,end_ns,rows,bucket"));
+    assert_refused(&arguments, &["run.mcap", "never written over"]);
+    assert_refused(&["export", "/nonexistent.mcap", "--as", "json"], &["/nonexistent.mcap"]);
+    std::fs::remove_dir_all(&directory).unwrap();
+}
