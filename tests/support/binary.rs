@@ -1,6 +1,13 @@
 //! The `coalmine` program as a test runs it: without a terminal.
 
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Far beyond what a loaded machine needs for anything here.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The program with arguments, nothing to read, and an environment that does not depend on who runs the tests.
 pub(crate) fn coalmine<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
@@ -9,9 +16,22 @@ pub(crate) fn coalmine<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Comm
     command
 }
 
-/// Runs the program to its end.
+/// Runs the program to its end; one that does not end is killed, so that the test fails and does not hang.
 pub(crate) fn run(arguments: &[&str]) -> Output {
-    coalmine(arguments.iter().copied()).output().unwrap()
+    let mut command = coalmine(arguments.iter().copied());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = Pid::from_child(&child);
+    let (ended, end) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if end.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                kill_process(pid, Signal::KILL).unwrap();
+            }
+        });
+        let output = child.wait_with_output().unwrap();
+        drop(ended);
+        output
+    })
 }
 
 /// What the program wrote, as text.
