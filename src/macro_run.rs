@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use coalmine_sessions::macros::{
-    ConsoleOutcome, KnownCommand, MACRO_BYTES, Macro, MacroError, MacroErrors, MacroLine, MacroReport, Outcome, Player,
+    ConsoleOutcome, MACRO_BYTES, Macro, MacroError, MacroErrors, MacroLine, MacroReport, Outcome, Player,
     Request, SHIPPED, SHIPPED_PREFIX, Source, load, shipped,
 };
 use coalmine_sessions::{
@@ -14,7 +14,7 @@ use coalmine_sessions::{
 };
 use serde::Serialize;
 
-use crate::console::COMMANDS;
+use crate::console::known_commands;
 use crate::engine::checkpoint::Checkpoint;
 use crate::engine::{Engine, EngineError, EngineOptions, Progress};
 
@@ -29,11 +29,6 @@ pub struct MacroRun {
     pub report: MacroReport,
     /// The state at the end.
     pub summary: Summary,
-}
-
-/// The console's commands, as macros name them.
-pub fn known_commands() -> Vec<KnownCommand<'static>> {
-    COMMANDS.iter().map(|command| KnownCommand { name: command.name, danger: command.danger }).collect()
 }
 
 /// Reads a macro, with everything that it plays, from a file or by the name of a shipped one (`coalmine:tour`).

@@ -1,41 +1,50 @@
 //! The console without a terminal: events and keys in, a drawing out.
 
 use std::{
-    collections::VecDeque,
-    sync::mpsc,
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
 use coalmine_panes::{
-    CanaryView, HelpEntry, HelpView, Ink, Input, LogView, OverviewView, Pane, PaneAction, PaneId, Pen, Scene,
-    SessionsView, Theme, TimelineView, TogglesView, next_value,
+    CanaryView, Ink, Input, LogView, OverviewView, Pane, PaneAction, PaneId, Pen, Scene, SessionsView, Theme,
+    TimelineView, TogglesView, picture,
 };
-use coalmine_sessions::{Ack, Command, CommandId, CommandKind, Danger, Event, EventKind, LogLevel, State, ToggleName};
-use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use coalmine_sessions::{
+    CommandKind, Event, LogLevel, State,
+    macros::{Chord, MacroRecorder},
+};
+use crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::{
     buffer::Buffer,
     layout::{Position, Rect},
 };
 
 use super::{
-    ConsoleOptions, Exit,
-    bars::{self, Marks},
-    commands::{Action, COMMANDS, ConsoleCommand},
-    keymap::{Chord, Keymap, Match, keys_of},
+    ConsoleOptions, Exit, Target,
+    arrangement::Arrangement,
+    bars,
+    jobs::{Done, Jobs, Waker},
+    keymap::{Bound, Match, chord_of, event_of},
     layout::{Layout, SMALLEST},
+    line_editor::LineHistory,
+    macro_player::Playing,
+    marks::Marks,
+    overlay::{Effect, Overlay},
+    source::{Answered, Live, Replayed, Source},
 };
+use crate::playback::ReplayRequest;
 
 /// How long a message stays, unless a key takes it away.
 const MESSAGE: Duration = Duration::from_secs(12);
-/// Longest stretch of folding events before keys get their turn.
-const FOLDING: Duration = Duration::from_millis(4);
+/// How often what moves by itself is looked at: the size of a recording.
+const REFRESH: Duration = Duration::from_secs(1);
 /// Lanes that the layout makes room for at most, and until the target has named its own.
 const LANES: u16 = 8;
-/// Paces that keys step through, decode steps a second; beyond the last, as fast as it goes.
-const PACES: [f64; 10] = [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0];
+/// How deep keys of macros may stand for other keys.
+const KEY_DEPTH: usize = 8;
 
 /// What the loop around the app has to do for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// End.
     Exit(Exit),
@@ -43,6 +52,8 @@ pub enum Request {
     Suspend,
     /// Draw every cell anew.
     Repaint,
+    /// Put text into the terminal's clipboard.
+    Copy(String),
 }
 
 /// A line that stands in for the key bar for a while.
@@ -54,17 +65,17 @@ pub(super) struct Message {
 }
 
 #[derive(Default)]
-struct Views {
+pub(super) struct Views {
     overview: OverviewView,
     sessions: SessionsView,
-    canary: CanaryView,
+    pub(super) canary: CanaryView,
     timeline: TimelineView,
-    toggles: TogglesView,
+    pub(super) toggles: TogglesView,
     log: LogView,
 }
 
 impl Views {
-    fn pane(&mut self, id: PaneId) -> &mut dyn Pane {
+    pub(super) fn pane(&mut self, id: PaneId) -> &mut dyn Pane {
         match id {
             PaneId::Overview => &mut self.overview,
             PaneId::Sessions => &mut self.sessions,
@@ -76,126 +87,177 @@ impl Views {
     }
 }
 
-/// The help while it is open: all commands, those that work in the focused pane first.
-struct Help {
-    view: HelpView,
-    entries: Vec<HelpEntry>,
-    commands: Vec<&'static ConsoleCommand>,
+/// What the pointer drags.
+#[derive(Clone, Copy)]
+enum Drag {
+    /// The rule above a pane, from this row.
+    Rule(PaneId, u16),
+    /// The gap between the columns, from this column.
+    Gap(u16),
 }
 
-impl Help {
-    fn new(focus: PaneId) -> Self {
-        type Commands = Vec<&'static ConsoleCommand>;
-        let (mut commands, others): (Commands, Commands) =
-            COMMANDS.iter().partition(|command| command.scope.covers(focus));
-        commands.extend(others);
-        let entries = commands.iter().map(|command| HelpEntry {
-            keys: keys_of(command.name),
-            name: command.name,
-            scope: command.scope.name(),
-            doc: command.doc,
-            mutates: command.danger == Danger::MutatesTarget,
-        });
-        Self { view: HelpView::default(), entries: entries.collect(), commands }
-    }
-}
-
-/// The console: state, views and what is pending.
+/// The console: what it looks at, how, and what is pending.
 pub struct App {
-    theme: Theme,
-    state: State,
-    /// What the view is frozen on.
-    pinned: Option<Box<State>>,
-    views: Views,
-    focus: PaneId,
-    zoomed: bool,
-    help: Option<Help>,
-    keymap: Keymap,
+    pub(super) options: ConsoleOptions,
+    pub(super) theme: Theme,
+    pub(super) source: Source,
+    pub(super) views: Views,
+    pub(super) arrangement: Arrangement,
+    pub(super) overlay: Option<Overlay>,
+    history: LineHistory,
     /// Keys of an unfinished sequence.
     pressed: Vec<Chord>,
-    commands: mpsc::Sender<Command>,
-    next_command: CommandId,
-    /// Commands sent and not yet answered, oldest first.
-    unanswered: Vec<Command>,
-    held: bool,
-    pace: Option<f64>,
-    target_gone: bool,
     message: Option<Message>,
-    /// Events taken from the target and not yet folded.
-    backlog: VecDeque<Event>,
-    layout: Option<Layout>,
+    pub(super) layout: Option<Layout>,
+    drag: Option<Drag>,
+    pub(super) marks: Marks,
+    pub(super) playing: Option<Playing>,
+    /// Whether keys and lines come from the macro that plays and not from a person.
+    pub(super) feeding: bool,
+    /// How deep keys stand for keys just now.
+    key_depth: usize,
+    /// The macro that is being recorded.
+    pub(super) recording_macro: Option<MacroRecorder>,
+    /// The macro that was recorded last, as text.
+    pub(super) recorded_macro: Option<String>,
+    pub(super) jobs: Jobs,
+    /// What the last job that failed had to say, for a macro that waits for it.
+    pub(super) job_error: Option<String>,
+    /// Where the next frame is to be written.
+    pub(super) snapshot: Option<PathBuf>,
+    /// Whether the focused pane is to panic when it is drawn.
+    panics: bool,
     request: Option<Request>,
-    dirty: bool,
+    pub(super) dirty: bool,
+    answered: Vec<Answered>,
 }
 
 impl App {
-    /// A console that sends its commands to `commands`.
-    pub fn new(commands: mpsc::Sender<Command>, options: &ConsoleOptions) -> Self {
-        Self {
+    /// A console that looks at a target. What a live one says is handed to [`Self::receive`].
+    pub fn new(target: Target, options: ConsoleOptions) -> (Self, Option<coalmine_sessions::EventReceiver>) {
+        let (source, events) = match target {
+            Target::Live { events, commands, ask_first } => {
+                let ask_first = ask_first && !options.allow_mutations;
+                (Source::Live(Box::new(Live::new(commands, options.pace, ask_first))), Some(events))
+            }
+            Target::Replay(handle) => (Source::Replay(Replayed::new(handle)), None),
+        };
+        let mut app = Self {
             theme: options.theme(),
-            state: State::default(),
-            pinned: None,
+            source,
             views: Views::default(),
-            focus: PaneId::Overview,
-            zoomed: false,
-            help: None,
-            keymap: Keymap::default(),
+            arrangement: options.arrangement,
+            overlay: None,
+            history: LineHistory::default(),
             pressed: Vec::new(),
-            commands,
-            next_command: 1,
-            unanswered: Vec::new(),
-            held: false,
-            pace: options.pace,
-            target_gone: false,
             message: None,
-            backlog: VecDeque::new(),
             layout: None,
+            drag: None,
+            marks: Marks::default(),
+            playing: None,
+            feeding: false,
+            key_depth: 0,
+            recording_macro: None,
+            recorded_macro: None,
+            jobs: Jobs::default(),
+            job_error: None,
+            snapshot: None,
+            panics: false,
             request: None,
             dirty: true,
+            answered: Vec::new(),
+            options,
+        };
+        if let Some(notice) = app.options.notice.take() {
+            app.warn(notice);
         }
+        if let Some(script) = app.options.play.take() {
+            app.play_loaded(script);
+        }
+        (app, events)
+    }
+
+    /// What to call when something may have happened that [`Self::fold`] will see.
+    pub fn set_waker(&mut self, waker: Waker) {
+        if let Source::Replay(replay) = &self.source {
+            let waker = Waker::clone(&waker);
+            replay.handle().set_waker(Box::new(move || waker()));
+        }
+        self.jobs.set_waker(waker);
     }
 
     /// Takes events to fold when there is time.
     pub fn receive(&mut self, events: impl IntoIterator<Item = Event>) {
-        self.backlog.extend(events);
+        if let Source::Live(live) = &mut self.source {
+            live.receive(events);
+        }
     }
 
-    /// Folds received events for a few milliseconds; `false` when none are left.
+    /// Takes in for a few milliseconds what has happened outside; `false` when nothing is left.
     pub fn fold(&mut self) -> bool {
-        let until = Instant::now() + FOLDING;
-        // The clock is read once for many events: an event may take well under a microsecond.
-        while !self.backlog.is_empty() && Instant::now() < until {
-            for event in self.backlog.drain(..self.backlog.len().min(64)) {
-                if let EventKind::Ack(ack) = &event.kind {
-                    let answered = answer(ack, &mut self.unanswered, &mut self.held);
-                    self.message = answered.or(self.message.take());
+        let mut answered = std::mem::take(&mut self.answered);
+        match &mut self.source {
+            Source::Live(live) => self.dirty |= live.fold(&mut answered),
+            Source::Replay(replay) => {
+                let (changed, message) = replay.poll();
+                self.dirty |= changed;
+                if let Some(text) = message {
+                    self.say(Ink::Warning, text);
                 }
-                self.state.apply_owned(event);
             }
-            self.dirty = true;
         }
+        for answered in answered.drain(..) {
+            self.macro_answered(&answered);
+            self.tell(&answered);
+        }
+        self.answered = answered;
         self.show_pending();
-        !self.backlog.is_empty()
+        self.record_from_start();
+        while let Some(ended) = self.jobs.take_ended() {
+            match ended {
+                Ok(Done::Said(text)) => self.inform(text),
+                Ok(Done::Macro(script)) => self.play_loaded(*script),
+                Err(text) => {
+                    self.warn(text.clone());
+                    self.job_error = Some(text);
+                }
+            }
+        }
+        self.source.live().is_some_and(Live::behind)
+    }
+
+    /// Whether nothing that was asked for is still to come.
+    pub fn settled(&self) -> bool {
+        match &self.source {
+            Source::Live(live) => live.is_answered() || live.gone,
+            Source::Replay(replay) => replay.is_answered(),
+        }
+    }
+
+    /// Asks for something of a recording; of a live target that means nothing.
+    pub fn ask_replay(&mut self, request: ReplayRequest) {
+        if let Source::Replay(replay) = &self.source {
+            replay.ask(request);
+        }
     }
 
     /// The target has ended: nothing more will come.
     pub fn target_ended(&mut self) {
-        if self.target_gone {
+        let Source::Live(live) = &mut self.source else { return };
+        if std::mem::replace(&mut live.gone, true) {
             return;
         }
-        self.target_gone = true;
         self.dirty = true;
         // A panic that is on screen says why already; else its last words may.
         if self.message.is_some() {
             return;
         }
-        let last = self.state.log.back();
-        let why = last.filter(|line| line.level == LogLevel::Error);
+        let why = live.state.log.back().filter(|line| line.level == LogLevel::Error);
         let text = match why {
-            Some(line) => line.text.as_str(),
-            None => "The target has ended; what it said stays.",
+            Some(line) => line.text.to_string(),
+            None => "The target has ended; what it said stays.".to_owned(),
         };
-        self.say(Ink::Warning, text.to_owned());
+        self.say(Ink::Warning, text);
     }
 
     /// Takes a key.
@@ -206,15 +268,24 @@ impl App {
         }
         self.dirty = true;
         self.message = None;
-        if self.help.is_some() && self.help_key(key) {
-            return;
+        if let Some(overlay) = &mut self.overlay {
+            let effect = overlay.key(key, &mut self.history);
+            if !self.overlay_effect(effect) {
+                return;
+            }
         }
-        self.pressed.push(key.into());
-        match self.keymap.find(&self.pressed, self.focus) {
+        let Some(chord) = chord_of(key) else { return };
+        if self.playing.is_some() && !self.feeding && chord.key == coalmine_sessions::macros::Key::Escape {
+            self.pressed.clear();
+            return self.abort_macro("It was stopped with esc.");
+        }
+        self.pressed.push(chord);
+        match self.options.keymap.find(&self.pressed, self.arrangement.focus) {
             Match::Prefix => {}
-            Match::Command(command) => {
+            Match::Bound(bound) => {
+                let bound = bound.clone();
                 self.pressed.clear();
-                self.carry_out(command);
+                self.run_bound(&bound);
             }
             Match::Nothing => {
                 let sequence = self.pressed.len() > 1;
@@ -227,24 +298,86 @@ impl App {
         }
     }
 
-    /// Takes a click or a turn of the wheel.
+    /// Takes a key that another key or a macro stands for.
+    pub(super) fn chord(&mut self, chord: Chord) {
+        if self.key_depth == KEY_DEPTH {
+            self.warn(format!("Keys that stand for keys end after {KEY_DEPTH} times."));
+            return;
+        }
+        self.key_depth += 1;
+        self.key(event_of(chord));
+        self.key_depth -= 1;
+    }
+
+    /// Does what an overlay says; `true` when the key is to mean what it means everywhere.
+    fn overlay_effect(&mut self, effect: Effect) -> bool {
+        match effect {
+            Effect::Stay => {}
+            Effect::Pass => return true,
+            Effect::Close => self.overlay = None,
+            Effect::Run(bound) => {
+                self.overlay = None;
+                self.run_bound(&bound);
+            }
+            Effect::Line(line) => self.run_typed(&line),
+            Effect::Filter(text) => self.set_filter(&text),
+            Effect::Filtered(text) => {
+                self.overlay = None;
+                self.set_filter(&text);
+            }
+            Effect::Play(script) => {
+                self.overlay = None;
+                self.start_macro(script);
+            }
+        }
+        if let Some(Overlay::Prompt(prompt)) = &mut self.overlay {
+            prompt.complete(self.marks.names());
+        }
+        false
+    }
+
+    /// Takes text that was pasted: only a line that is being typed wants it.
+    pub fn paste(&mut self, text: &str) {
+        if let Some(Overlay::Prompt(prompt)) = &mut self.overlay {
+            prompt.paste(text);
+            prompt.complete(self.marks.names());
+            self.dirty = true;
+        }
+    }
+
+    fn run_bound(&mut self, bound: &Bound) {
+        match bound {
+            Bound::Letter(command) => self.overlay = Some(Overlay::Letter(command)),
+            Bound::Fill(command) => self.open_prompt_with(&format!("{} ", command.name)),
+            Bound::Lines(lines) => self.run_lines(lines),
+        }
+    }
+
+    /// Takes a click, a drag or a turn of the wheel.
     pub fn mouse(&mut self, mouse: MouseEvent) {
-        if self.help.is_some() {
+        if self.overlay.is_some() {
             return;
         }
         let at = Position::new(mouse.column, mouse.row);
         let Some(layout) = self.layout else { return };
-        let places = PaneId::ALL.into_iter();
-        let under = places.clone().find(|pane| layout.panes[*pane as usize].is_some_and(|place| place.contains(at)));
+        let under = layout.pane_at(at);
         let timeline = under == Some(PaneId::Timeline);
         match mouse.kind {
-            MouseEventKind::Down(MouseButton::Left) => {
-                let tab = layout.tabs.and_then(|tabs| bars::tab_at(tabs, at));
-                let Some(pane) = tab.or(under) else { return };
-                self.focus = pane;
-            }
-            MouseEventKind::ScrollUp if timeline => self.input(PaneId::Timeline, Input::ZoomIn),
-            MouseEventKind::ScrollDown if timeline => self.input(PaneId::Timeline, Input::ZoomOut),
+            MouseEventKind::Down(MouseButton::Left) => self.press(layout, under, at),
+            MouseEventKind::Drag(MouseButton::Left) => match &mut self.drag {
+                Some(Drag::Rule(pane, row)) => {
+                    self.arrangement.shape.drag_rule(*pane, mouse.row as i16 - *row as i16);
+                    *row = mouse.row;
+                }
+                Some(Drag::Gap(column)) => {
+                    self.arrangement.shape.drag_gap(mouse.column as i16 - *column as i16);
+                    *column = mouse.column;
+                }
+                None => return,
+            },
+            MouseEventKind::Up(MouseButton::Left) => self.drag = None,
+            MouseEventKind::ScrollUp if timeline => self.input_of(PaneId::Timeline, Input::ZoomIn),
+            MouseEventKind::ScrollDown if timeline => self.input_of(PaneId::Timeline, Input::ZoomOut),
             MouseEventKind::ScrollUp => self.scroll(under, Input::Up),
             MouseEventKind::ScrollDown => self.scroll(under, Input::Down),
             _ => return,
@@ -252,14 +385,77 @@ impl App {
         self.dirty = true;
     }
 
+    fn press(&mut self, layout: Layout, under: Option<PaneId>, at: Position) {
+        if let Some(pane) = layout.tabs.and_then(|tabs| bars::tab_at(tabs, at)) {
+            self.set_focus(pane);
+            return;
+        }
+        let Some(pane) = under else {
+            // Between the panes: only the gap between the columns can be taken hold of.
+            self.drag = layout.tabs.is_none().then_some(Drag::Gap(at.x));
+            return;
+        };
+        self.set_focus(pane);
+        let Some(place) = layout.panes[pane as usize] else { return };
+        if at.y == place.y {
+            self.drag = layout.tabs.is_none().then_some(Drag::Rule(pane, at.y));
+        }
+        let state = if pane == PaneId::Toggles { self.source.now() } else { self.source.shown() };
+        let action = self.views.pane(pane).click(state, place, at);
+        self.pane_action(action);
+    }
+
+    fn scroll(&mut self, pane: Option<PaneId>, input: Input) {
+        if let Some(pane) = pane {
+            for _ in 0..3 {
+                self.input_of(pane, input);
+            }
+        }
+    }
+
+    /// Hands an input to the focused pane.
+    pub(super) fn input(&mut self, input: Input) {
+        self.input_of(self.arrangement.focus, input);
+    }
+
+    fn input_of(&mut self, pane: PaneId, input: Input) {
+        // The toggles are controls: they always show, and act on, what is so now.
+        let state = if pane == PaneId::Toggles { self.source.now() } else { self.source.shown() };
+        let action = self.views.pane(pane).handle(state, input);
+        self.pane_action(action);
+    }
+
+    fn pane_action(&mut self, action: Option<PaneAction>) {
+        if let Some(PaneAction::SetToggle(name, value)) = action
+            && let Err(sentence) = self.ask_target(CommandKind::SetToggle(name, value))
+        {
+            self.warn(sentence);
+        }
+    }
+
     /// The screen changed its size, or has to be drawn again for another reason.
     pub fn resized(&mut self) {
         self.dirty = true;
     }
 
-    /// Shows a warning that arose outside of the target.
+    /// Shows a warning.
     pub fn warn(&mut self, text: String) {
         self.say(Ink::Warning, text);
+    }
+
+    /// Shows what went well.
+    pub(super) fn inform(&mut self, text: String) {
+        self.say(Ink::Good, text);
+    }
+
+    pub(super) fn say(&mut self, ink: Ink, text: String) {
+        self.message = Some(Message { text, ink, until: Instant::now() + MESSAGE });
+        self.dirty = true;
+    }
+
+    /// Asks something of the loop around the app.
+    pub(super) fn ask(&mut self, request: Request) {
+        self.request = Some(request);
     }
 
     /// What the loop has to do; asked once.
@@ -272,190 +468,45 @@ impl App {
         self.dirty
     }
 
-    /// When the message on screen ends, if there is one.
-    pub fn message_ends(&self) -> Option<Instant> {
-        self.message.as_ref().map(|message| message.until)
+    /// When something on screen changes although nothing happens: a message ends, a recording has grown.
+    pub fn next_change(&self) -> Option<Instant> {
+        let message = self.message.as_ref().map(|message| message.until);
+        let recording = self.source.live().is_some_and(|live| live.recorder.is_some());
+        let refresh = recording.then(|| Instant::now() + REFRESH);
+        message.into_iter().chain(refresh).min()
     }
 
-    /// Takes a message off the screen when its time is over.
-    pub fn expire_message(&mut self) {
-        if self.message_ends().is_some_and(|end| end <= Instant::now()) {
+    /// Makes such a change.
+    pub fn tick(&mut self) {
+        if self.message.as_ref().is_some_and(|message| message.until <= Instant::now()) {
             self.message = None;
-            self.dirty = true;
         }
+        self.dirty = true;
     }
 
-    /// What is known of the target now, whatever the view is frozen on.
+    /// What is known of the target now, whatever the view is pinned on.
     pub fn state(&self) -> &State {
-        &self.state
+        self.source.now()
     }
 
-    fn say(&mut self, ink: Ink, text: String) {
-        self.message = Some(message(ink, text));
-        self.dirty = true;
+    /// How the panes stand.
+    pub fn arrangement(&self) -> Arrangement {
+        self.arrangement
     }
 
-    /// Keys while the help is open; `false` for those that mean the same everywhere.
-    fn help_key(&mut self, key: KeyEvent) -> bool {
-        let Some(Help { view, entries, commands }) = &mut self.help else {
-            return false;
-        };
-        let control = key.modifiers.contains(KeyModifiers::CONTROL);
-        let filtering = !view.filter().is_empty();
-        let input = match key.code {
-            KeyCode::Char('u') if control => Input::HalfUp,
-            KeyCode::Char('d') if control => Input::HalfDown,
-            _ if control => return false,
-            KeyCode::Esc if view.clear() => return true,
-            KeyCode::Esc => {
-                self.help = None;
-                return true;
-            }
-            KeyCode::Char('q' | '?') | KeyCode::F(1) if !filtering => {
-                self.help = None;
-                return true;
-            }
-            KeyCode::Enter => {
-                let chosen = view.selected(entries).map(|index| commands[index]);
-                self.help = None;
-                if let Some(command) = chosen {
-                    self.carry_out(command);
-                }
-                return true;
-            }
-            KeyCode::Backspace => {
-                view.pop();
-                return true;
-            }
-            KeyCode::Char(character) => {
-                view.push(character);
-                return true;
-            }
-            KeyCode::Up | KeyCode::BackTab => Input::Up,
-            KeyCode::Down | KeyCode::Tab => Input::Down,
-            KeyCode::PageUp => Input::PageUp,
-            KeyCode::PageDown => Input::PageDown,
-            KeyCode::Home => Input::First,
-            KeyCode::End => Input::Last,
-            _ => return true,
-        };
-        view.handle(entries, input);
-        true
-    }
-
-    fn carry_out(&mut self, command: &ConsoleCommand) {
-        self.dirty = true;
-        match command.action {
-            Action::Quit => self.request = Some(Request::Exit(Exit::Quit)),
-            Action::Suspend => self.request = Some(Request::Suspend),
-            Action::Repaint => self.request = Some(Request::Repaint),
-            Action::Help => self.help = Some(Help::new(self.focus)),
-            Action::FocusNext => self.focus = neighbour(self.focus, 1),
-            Action::FocusPrevious => self.focus = neighbour(self.focus, PaneId::ALL.len() - 1),
-            Action::Focus(pane) => self.focus = pane,
-            Action::Zoom => self.zoomed = !self.zoomed,
-            Action::Freeze => {
-                self.pinned = match self.pinned.take() {
-                    Some(_) => None,
-                    None => Some(Box::new(self.state.clone())),
-                }
-            }
-            Action::Back => {
-                let state = self.pinned.as_deref().unwrap_or(&self.state);
-                if self.views.pane(self.focus).handle(state, Input::Back).is_none() {
-                    self.zoomed = false;
-                }
-            }
-            Action::Pane(input) => self.input(self.focus, input),
-            Action::Cycle(name) => {
-                let value = self.views.toggles.wanted(&self.state, name);
-                self.send(CommandKind::SetToggle(name, next_value(name, value, true)));
-            }
-            Action::Hold => self.send(CommandKind::Hold(!self.holding())),
-            Action::SingleStep if self.held => self.send(CommandKind::SingleStep),
-            Action::SingleStep => {
-                self.say(Ink::Warning, "Hold the engine first (p).".to_owned());
-            }
-            Action::Faster => self.change_pace(true),
-            Action::Slower => self.change_pace(false),
-        }
-    }
-
-    /// Whether the engine will be held once every request is answered.
-    fn holding(&self) -> bool {
-        let asked = self.unanswered.iter().rev();
-        let mut asked = asked.filter_map(|command| match command.kind {
-            CommandKind::Hold(hold) => Some(hold),
-            _ => None,
-        });
-        asked.next().unwrap_or(self.held)
-    }
-
-    fn change_pace(&mut self, faster: bool) {
-        let pace = match (self.pace, faster) {
-            (None, true) => None,
-            (None, false) => PACES.last().copied(),
-            (Some(pace), true) => PACES.into_iter().find(|other| *other > pace),
-            (Some(pace), false) => {
-                let slower = PACES.into_iter().rev().find(|other| *other < pace);
-                Some(slower.unwrap_or(pace))
-            }
-        };
-        self.pace = pace;
-        self.send(CommandKind::Pace(pace));
-    }
-
-    fn send(&mut self, kind: CommandKind) {
-        let command = Command { id: self.next_command, kind };
-        self.next_command += 1;
-        if self.commands.send(command.clone()).is_err() {
-            self.say(Ink::Warning, "The target has ended and takes no commands.".to_owned());
-            return;
-        }
-        self.unanswered.push(command);
-        self.show_pending();
-    }
-
-    /// Tells the toggles pane which values are asked for and not yet acknowledged.
-    fn show_pending(&mut self) {
-        let pending = &mut self.views.toggles.pending;
-        pending.clear();
-        // The last request for a toggle stands.
-        for command in &self.unanswered {
-            if let CommandKind::SetToggle(name, value) = command.kind {
-                pending.insert(name, value);
-            }
-        }
-    }
-
-    fn input(&mut self, pane: PaneId, input: Input) {
-        // The toggles are controls: they always show, and act on, what is so now.
-        let state = match &self.pinned {
-            Some(pinned) if pane != PaneId::Toggles => pinned,
-            _ => &self.state,
-        };
-        match self.views.pane(pane).handle(state, input) {
-            Some(PaneAction::SetToggle(name, value)) => {
-                self.send(CommandKind::SetToggle(name, value));
-            }
-            Some(PaneAction::Redraw) | None => {}
-        }
-    }
-
-    fn scroll(&mut self, pane: Option<PaneId>, input: Input) {
-        if let Some(pane) = pane {
-            for _ in 0..3 {
-                self.input(pane, input);
-            }
-        }
+    /// Makes the focused pane panic when it is drawn next.
+    pub(super) fn panic_on_draw(&mut self) -> Result<(), String> {
+        self.panics = true;
+        Ok(())
     }
 
     /// Draws everything.
     pub fn draw(&mut self, area: Rect, buffer: &mut Buffer) {
         self.dirty = false;
-        let hello = self.state.hello.as_ref();
+        let focus = self.arrangement.focus;
+        let hello = self.source.now().hello.as_ref();
         let lanes = hello.map_or(LANES, |hello| hello.lanes.len().min(LANES.into()) as u16);
-        self.layout = Layout::new(area, self.focus, self.zoomed, lanes);
+        self.layout = Layout::new(area, focus, self.arrangement.zoomed, lanes, self.arrangement.shape);
         let Some(layout) = self.layout else {
             let (width, height) = SMALLEST;
             let middle = Rect { y: area.y + area.height / 2, height: area.height.min(1), ..area };
@@ -463,24 +514,19 @@ impl App {
                 self.theme.ink(Ink::Text),
                 format_args!("coalmine needs {width}x{height}, this is {}x{}", area.width, area.height),
             );
-            return;
+            return self.draw_picture(buffer);
         };
-        let state = self.pinned.as_deref().unwrap_or(&self.state);
         let theme = self.theme;
-        let behind = self.pinned.as_deref().map(|pinned| {
-            let step = |state: &State| state.steps.back().map_or(0, |step| step.step);
-            step(&self.state).saturating_sub(step(pinned))
-        });
-        let marks = Marks { frozen: behind, held: self.held, target_gone: self.target_gone, pace: self.pace };
         let scene = |pane: PaneId| Scene {
-            state: if pane == PaneId::Toggles { &self.state } else { state },
+            state: if pane == PaneId::Toggles { self.source.now() } else { self.source.shown() },
             theme,
-            focused: pane == self.focus,
+            focused: pane == focus,
         };
         let toggles = &self.views.toggles;
-        bars::draw_status(scene(PaneId::Overview), toggles, marks, layout.status, buffer);
+        let recording = self.recording_macro.is_some();
+        bars::draw_status(scene(PaneId::Overview), toggles, &self.source, recording, layout.status, buffer);
         if let Some(tabs) = layout.tabs {
-            bars::draw_tabs(theme, self.focus, tabs, buffer);
+            bars::draw_tabs(theme, focus, tabs, buffer);
         }
         if let Some(brief) = layout.brief {
             OverviewView::draw_brief(scene(PaneId::Overview), brief, buffer);
@@ -488,68 +534,33 @@ impl App {
         for pane in PaneId::ALL {
             if let Some(place) = layout.panes[pane as usize] {
                 self.views.pane(pane).draw(scene(pane), place, buffer);
+                assert!(!(self.panics && pane == focus), "`debug.panic` was asked for");
             }
         }
-        match &self.message {
-            Some(message) => bars::draw_message(theme, message, layout.keys, buffer),
-            None => bars::draw_keys(theme, self.focus, self.held, layout.keys, buffer),
+        let playing = self.playing.as_ref().and_then(Playing::line);
+        match (&self.message, playing) {
+            (Some(message), _) => bars::draw_message(theme, message, layout.keys, buffer),
+            (None, Some(line)) => bars::draw_playing(theme, &line, layout.keys, buffer),
+            (None, None) if !self.pressed.is_empty() => {
+                let next = self.options.keymap.continuations(&self.pressed, focus);
+                bars::draw_continuations(theme, &self.pressed, next, layout.keys, buffer);
+            }
+            (None, None) => bars::draw_keys(theme, &self.options.keymap, focus, &self.source, layout.keys, buffer),
         }
-        if let Some(help) = &mut self.help {
-            help.view.draw(&help.entries, theme, area, buffer);
+        if let Some(overlay) = &mut self.overlay {
+            overlay.draw(theme, layout.keys, area, buffer);
         }
+        self.draw_picture(buffer);
     }
-}
 
-fn neighbour(pane: PaneId, distance: usize) -> PaneId {
-    PaneId::ALL[(pane as usize + distance) % PaneId::ALL.len()]
-}
-
-fn message(ink: Ink, text: String) -> Message {
-    Message { text, ink, until: Instant::now() + MESSAGE }
-}
-
-/// Strikes an answered command off, and says what came of it if a person wants to know.
-fn answer(ack: &Ack, unanswered: &mut Vec<Command>, held: &mut bool) -> Option<Message> {
-    let at = unanswered.iter().position(|command| command.id == ack.command)?;
-    let command = unanswered.remove(at);
-    match (&ack.outcome, command.kind) {
-        (Err(reason), kind) => Some(message(Ink::Warning, format!("Refused: {}: {reason}", describe(&kind)))),
-        (Ok(step), kind @ CommandKind::SetToggle(..)) => {
-            Some(message(Ink::Good, format!("{} from step {step} on", describe(&kind))))
-        }
-        (Ok(_), CommandKind::Hold(hold)) => {
-            *held = hold;
-            None
-        }
-        // One step, then hold.
-        (Ok(_), CommandKind::SingleStep) => {
-            *held = true;
-            None
-        }
-        (Ok(_), kind @ CommandKind::Pace(_)) => Some(message(Ink::Good, describe(&kind))),
-        (Ok(_), CommandKind::Stop) => None,
-    }
-}
-
-fn describe(kind: &CommandKind) -> String {
-    match kind {
-        CommandKind::SetToggle(name, value) => {
-            format!("{} = {}", toggle_name(*name), name.spec().show(*value))
-        }
-        CommandKind::Hold(true) => "hold".to_owned(),
-        CommandKind::Hold(false) => "run".to_owned(),
-        CommandKind::SingleStep => "one step".to_owned(),
-        CommandKind::Pace(None) => "pace: as fast as it goes".to_owned(),
-        CommandKind::Pace(Some(pace)) => format!("pace: {pace} steps/s"),
-        CommandKind::Stop => "stop".to_owned(),
-    }
-}
-
-/// The name that fits into a line.
-fn toggle_name(name: ToggleName) -> &'static str {
-    let spec = name.spec();
-    match spec.aliases.first() {
-        Some(alias) if alias.len() < spec.long.len() => alias,
-        _ => spec.long,
+    /// Writes the frame to a file if it was asked for.
+    fn draw_picture(&mut self, buffer: &Buffer) {
+        let Some(path) = self.snapshot.take() else { return };
+        let (buffer, theme) = (buffer.clone(), self.options.theme);
+        let svg = path.extension().is_some_and(|extension| extension == "svg");
+        self.jobs.write(&path, move || {
+            let text = if svg { picture::svg(&buffer, theme, "coalmine") } else { picture::text(&buffer) };
+            text.into_bytes()
+        });
     }
 }

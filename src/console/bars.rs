@@ -10,28 +10,26 @@ use ratatui::{
 
 use super::{
     app::Message,
-    commands::{Action, COMMANDS, ConsoleCommand},
-    keymap::first_key,
+    keymap::{BINDINGS, Keymap, show},
+    source::Source,
 };
-
-/// What the console knows beside the state.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Marks {
-    /// Steps by which a frozen view is behind.
-    pub(super) frozen: Option<u64>,
-    pub(super) held: bool,
-    pub(super) target_gone: bool,
-    pub(super) pace: Option<f64>,
-}
+use coalmine_sessions::{Danger, macros::Chord};
 
 /// Draws the status on one line, or on two.
-pub(super) fn draw_status(scene: Scene<'_>, toggles: &TogglesView, marks: Marks, area: Rect, buffer: &mut Buffer) {
+pub(super) fn draw_status(
+    scene: Scene<'_>,
+    toggles: &TogglesView,
+    source: &Source,
+    recording_macro: bool,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
     let mut pen = Pen::new(buffer, area, 0);
     pen.skip(1);
-    draw_marks(&mut pen, scene, marks);
+    draw_marks(&mut pen, scene, source, recording_macro);
     if area.height > 1 {
         draw_mode(&mut pen, scene, toggles);
-        draw_pace(&mut pen, scene, marks);
+        draw_pace(&mut pen, scene, source);
         draw_identity(&mut pen, scene);
         let mut pen = Pen::new(buffer, area, 1);
         pen.skip(1);
@@ -39,27 +37,57 @@ pub(super) fn draw_status(scene: Scene<'_>, toggles: &TogglesView, marks: Marks,
     } else {
         draw_counts(&mut pen, scene);
         draw_mode(&mut pen, scene, toggles);
-        draw_pace(&mut pen, scene, marks);
+        draw_pace(&mut pen, scene, source);
         draw_identity(&mut pen, scene);
     }
 }
 
-fn draw_marks(pen: &mut Pen<'_>, scene: Scene<'_>, marks: Marks) {
+fn draw_marks(pen: &mut Pen<'_>, scene: Scene<'_>, source: &Source, recording_macro: bool) {
     let banner = scene.theme.ink(Ink::Banner);
-    if let Some(behind) = marks.frozen {
-        let behind = Grouped(behind);
-        pen.put(banner, format_args!(" FROZEN, {behind} steps behind ")).skip(1);
+    let warning = scene.theme.ink(Ink::Warning);
+    match source {
+        Source::Replay(replay) => {
+            let (view, last) = (replay.view(), Grouped(replay.handle().last_step()));
+            let moving = if view.playing { "PLAYING" } else { "REPLAY" };
+            let (step, speed) = (Grouped(view.step), view.speed);
+            pen.put(banner, format_args!(" {moving} step {step}/{last} x{speed} ")).skip(1);
+        }
+        Source::Live(live) => {
+            if let Some(behind) = live.steps_behind() {
+                let (step, behind) = (Grouped(live.step().unwrap_or(0)), Grouped(behind));
+                pen.put(banner, format_args!(" FROZEN at {step}, {behind} steps behind ")).skip(1);
+            }
+            if live.held {
+                pen.text(banner, " HELD ").skip(1);
+            }
+            if live.gone {
+                pen.text(banner, " TARGET ENDED ").skip(1);
+            }
+            if let Some(recorder) = &live.recorder {
+                let status = recorder.status();
+                match status.error {
+                    Some(_) => pen.text(banner, " RECORDING FAILED ").skip(1),
+                    None => pen.put(warning, format_args!("REC {} MB", Tenths(status.bytes))).skip(2),
+                };
+            }
+        }
     }
-    if marks.held {
-        pen.text(banner, " HELD ").skip(1);
-    }
-    if marks.target_gone {
-        pen.text(banner, " TARGET ENDED ").skip(1);
+    if recording_macro {
+        pen.text(warning, "REC MACRO").skip(2);
     }
     let dropped = scene.state.dropped;
     if dropped > 0 {
-        let style = scene.theme.ink(Ink::Warning);
-        pen.put(style, format_args!("GAP {}", Grouped(dropped))).skip(2);
+        pen.put(warning, format_args!("GAP {}", Grouped(dropped))).skip(2);
+    }
+}
+
+/// Megabytes with one digit after the point.
+struct Tenths(u64);
+
+impl std::fmt::Display for Tenths {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let tenths = self.0 / 100_000;
+        write!(f, "{}.{}", tenths / 10, tenths % 10)
     }
 }
 
@@ -124,8 +152,9 @@ fn draw_mode(pen: &mut Pen<'_>, scene: Scene<'_>, toggles: &TogglesView) {
     }
 }
 
-fn draw_pace(pen: &mut Pen<'_>, scene: Scene<'_>, marks: Marks) {
-    if let Some(pace) = marks.pace {
+fn draw_pace(pen: &mut Pen<'_>, scene: Scene<'_>, source: &Source) {
+    let pace = source.live().and_then(|live| live.asked_pace());
+    if let Some(pace) = pace {
         pen.put(scene.theme.ink(Ink::Dim), format_args!("{pace} steps/s  "));
     }
 }
@@ -188,29 +217,69 @@ pub(super) fn draw_message(theme: Theme, message: &Message, area: Rect, buffer: 
     pen.clip(theme.ink(message.ink), &message.text, room, theme.glyphs.ellipsis);
 }
 
+/// Draws the line that a macro is at.
+pub(super) fn draw_playing(theme: Theme, line: &str, area: Rect, buffer: &mut Buffer) {
+    let mut pen = Pen::new(buffer, area, 0);
+    pen.text(theme.ink(Ink::Banner), " MACRO ").skip(1);
+    let room = pen.room().saturating_sub(12);
+    pen.clip(theme.ink(Ink::Text), line, room, theme.glyphs.ellipsis).skip(2);
+    pen.text(theme.ink(Ink::Key), "esc").text(theme.ink(Ink::Dim), " ends it");
+}
+
+/// Draws how a sequence of keys can go on.
+pub(super) fn draw_continuations(
+    theme: Theme,
+    pressed: &[Chord],
+    next: impl Iterator<Item = (String, String)>,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    let mut pen = Pen::new(buffer, area, 0);
+    pen.skip(1).text(theme.ink(Ink::Pending), &show(pressed)).skip(2);
+    for (keys, line) in next {
+        pen.text(theme.ink(Ink::Key), &keys).put(theme.ink(Ink::Dim), format_args!(" {line}  "));
+    }
+}
+
 /// Draws the keys that are valid now, the focused pane's own first, as many as fit.
-pub(super) fn draw_keys(theme: Theme, focus: PaneId, held: bool, area: Rect, buffer: &mut Buffer) {
-    let valid = |command: &&ConsoleCommand| {
-        let hinted = !command.hint.is_empty() && command.scope.covers(focus);
-        hinted && (held || command.action != Action::SingleStep)
-    };
+pub(super) fn draw_keys(
+    theme: Theme,
+    keymap: &Keymap,
+    focus: PaneId,
+    source: &Source,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    let held = source.live().is_some_and(|live| live.held);
+    let hinted = BINDINGS.iter().filter(|(_, _, hint)| !hint.is_empty());
+    let hints = hinted.filter_map(|&(_, line, hint)| {
+        let binding = keymap.of(line).find(|binding| binding.scope.covers(focus))?;
+        // A key that something else took over here names that.
+        let mutates = binding.bound.command().is_some_and(|command| command.danger == Danger::MutatesTarget);
+        let hint = match (line, source) {
+            ("faster", Source::Replay(_)) => "faster",
+            ("freeze", Source::Replay(replay)) if replay.view().playing => "pause",
+            ("freeze", Source::Replay(_)) => "play",
+            (_, Source::Replay(_)) if mutates => return None,
+            ("step", _) if !held => return None,
+            ("hold.switch", _) if held => "run",
+            _ => hint,
+        };
+        Some((line, binding.keys(), hint))
+    });
+    let hints: Vec<_> = hints.collect();
     // Help and quit always have their place, at the end.
-    let last = |command: &ConsoleCommand| matches!(command.action, Action::Help | Action::Quit);
-    let width = |command: &ConsoleCommand| (first_key(command.name).len() + 1 + command.hint.len() + 2) as u16;
-    let reserved: u16 = COMMANDS.iter().filter(|&command| last(command)).map(width).sum();
+    let last = |line: &str| matches!(line, "help" | "quit");
+    let width = |keys: &str, hint: &str| (keys.len() + 1 + hint.len() + 2) as u16;
+    let reserved: u16 = hints.iter().filter(|(line, ..)| last(line)).map(|(_, keys, hint)| width(keys, hint)).sum();
     let mut pen = Pen::new(buffer, area, 0);
     pen.skip(1);
-    let hints = COMMANDS.iter().filter(valid);
-    for command in hints {
-        let spare = if last(command) { 0 } else { reserved };
+    for (line, keys, hint) in &hints {
+        let spare = if last(line) { 0 } else { reserved };
         // The two spaces after the last one may be cut off.
-        if pen.room() + 2 < width(command) + spare {
+        if pen.room() + 2 < width(keys, hint) + spare {
             continue;
         }
-        let hint = match command.action {
-            Action::Hold if held => "run",
-            _ => command.hint,
-        };
-        pen.text(theme.ink(Ink::Key), first_key(command.name)).put(theme.ink(Ink::Dim), format_args!(" {hint}  "));
+        pen.text(theme.ink(Ink::Key), keys).put(theme.ink(Ink::Dim), format_args!(" {hint}  "));
     }
 }

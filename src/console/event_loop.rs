@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use coalmine_sessions::EventReceiver;
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures_core::Stream;
 use rustix::{
@@ -24,8 +25,9 @@ use tokio::{
 };
 
 use super::{
-    App, ConsoleError, ConsoleOptions, Exit, TargetHandle,
+    App, Arrangement, ConsoleError, ConsoleOptions, Exit, Target,
     app::Request,
+    jobs::Waker,
     terminal::{PanicGuard, Screen},
 };
 
@@ -33,41 +35,53 @@ use super::{
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Runs the console; see [`super::run`].
-pub(super) fn run(target: TargetHandle, options: ConsoleOptions) -> Result<Exit, ConsoleError> {
+pub(super) fn run(target: Target, options: ConsoleOptions) -> Result<(Exit, Arrangement), ConsoleError> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let wake = Arc::new(Notify::new());
     let noticed = Arc::clone(&wake);
     let guard = PanicGuard::install(move || noticed.notify_one());
-    let result = runtime.block_on(serve(target, &options, &wake, &guard));
+    let (mouse, frames) = (options.mouse, options.frames_per_second);
+    let (mut app, events) = App::new(target, options);
+    let woken = Arc::clone(&wake);
+    let waker: Waker = Arc::new(move || woken.notify_one());
+    app.set_waker(waker);
+    let result = runtime.block_on(serve(&mut app, events, mouse, frames, &wake, &guard));
+    let arrangement = app.arrangement();
+    // Ends a recording, so that its index is written.
+    drop(app);
     // Now that the terminal is the shell's again, what could not be printed before is.
     for panic in guard.since(0) {
         // Standard error may have gone with the terminal.
         let _ = writeln!(io::stderr(), "{panic}");
     }
     match result {
-        Err(error) if is_gone(&error) => Ok(Exit::TerminalGone),
-        result => Ok(result?),
+        Err(error) if is_gone(&error) => Ok((Exit::TerminalGone, arrangement)),
+        result => Ok((result?, arrangement)),
     }
 }
 
 async fn serve(
-    target: TargetHandle,
-    options: &ConsoleOptions,
+    app: &mut App,
+    events: Option<EventReceiver>,
+    mouse: bool,
+    frames_per_second: u16,
     wake: &Arc<Notify>,
     guard: &PanicGuard,
 ) -> io::Result<Exit> {
     let mut signals = Signals::new()?;
-    let mut screen = Screen::take(options.mouse)?;
-    let mut app = App::new(target.commands, options);
+    let mut screen = Screen::take(mouse)?;
     // Before anything is waited for: the engine may take its time.
-    screen.draw(&mut app)?;
+    screen.draw(app)?;
 
-    let events = target.events;
-    let woken = Arc::clone(wake);
-    events.set_waker(Box::new(move || woken.notify_one()));
+    if let Some(events) = &events {
+        let woken = Arc::clone(wake);
+        events.set_waker(Box::new(move || woken.notify_one()));
+    }
+    // What happened before there was a waker.
+    wake.notify_one();
     let gone = watch_terminal();
     let mut input = EventStream::new();
-    let interval = Duration::from_secs(1) / u32::from(options.frames_per_second.clamp(1, 240));
+    let interval = Duration::from_secs(1) / u32::from(frames_per_second.clamp(1, 240));
     let mut next_frame = Instant::now() + interval;
     let mut drained = Vec::new();
     let mut more = false;
@@ -75,16 +89,17 @@ async fn serve(
     let mut own_stop = false;
     loop {
         if app.is_dirty() && Instant::now() >= next_frame {
-            screen.draw(&mut app)?;
+            screen.draw(app)?;
             next_frame = Instant::now() + interval;
         }
+        app.work();
         tokio::select! {
             biased;
             () = gone.notified() => return Ok(Exit::TerminalGone),
             number = signals.next() => match number {
                 // The one that `stop_job` sent to the whole job.
                 Signal::TSTP if std::mem::take(&mut own_stop) => {}
-                Signal::TSTP if has_shell() => stop_here(&mut screen, &mut app)?,
+                Signal::TSTP if has_shell() => stop_here(&mut screen, app)?,
                 Signal::TSTP => app.warn(NO_SHELL.to_owned()),
                 Signal::CONT => {
                     // Stopped from outside: the shell may have changed the terminal's modes.
@@ -95,11 +110,13 @@ async fn serve(
             },
             event = next_event(&mut input) => match event {
                 None => return Ok(Exit::TerminalGone),
-                Some(event) => take_event(&mut app, event?),
+                Some(event) => take_event(app, event?),
             },
             () = wake.notified() => {
-                events.drain(&mut drained);
-                app.receive(drained.drain(..));
+                if let Some(events) = &events {
+                    events.drain(&mut drained);
+                    app.receive(drained.drain(..));
+                }
                 for panic in guard.since(panics) {
                     panics += 1;
                     app.warn(panic);
@@ -108,18 +125,19 @@ async fn serve(
             }
             () = yield_now(), if more => more = app.fold(),
             () = sleep_until(next_frame.into()), if app.is_dirty() => {}
-            () = until(app.message_ends()) => app.expire_message(),
+            () = until(app.next_change()) => app.tick(),
         }
-        if !more && events.is_closed() {
+        if !more && events.as_ref().is_some_and(EventReceiver::is_closed) {
             app.target_ended();
         }
         match app.take_request() {
             None => {}
             Some(Request::Exit(exit)) => return Ok(exit),
             Some(Request::Repaint) => screen.repaint()?,
+            Some(Request::Copy(text)) => screen.copy(&text)?,
             Some(Request::Suspend) if has_shell() => {
                 own_stop = true;
-                stop_job(&mut screen, &mut app)?;
+                stop_job(&mut screen, app)?;
             }
             Some(Request::Suspend) => app.warn(NO_SHELL.to_owned()),
         }
@@ -134,7 +152,8 @@ fn take_event(app: &mut App, event: TerminalEvent) {
         TerminalEvent::Key(key) => app.key(key),
         TerminalEvent::Mouse(mouse) => app.mouse(mouse),
         TerminalEvent::Resize(..) => app.resized(),
-        TerminalEvent::FocusGained | TerminalEvent::FocusLost | TerminalEvent::Paste(_) => {}
+        TerminalEvent::Paste(text) => app.paste(&text),
+        TerminalEvent::FocusGained | TerminalEvent::FocusLost => {}
     }
 }
 

@@ -1,217 +1,384 @@
-//! Keys and the commands they stand for.
-
-use std::fmt::Write;
+//! Keys and what they stand for: the defaults, and what a configuration makes of them.
 
 use coalmine_panes::PaneId;
+use coalmine_sessions::macros::{Chord, Key, MacroErrors, MacroLine, parse};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::commands::{COMMANDS, ConsoleCommand, Scope};
+use super::{
+    command::{ConsoleCommand, Kind, Scope},
+    commands::{command_named, known_commands},
+};
 
-/// Keys by command. A command's first key is the one that the key bar names.
-pub const BINDINGS: &[(&str, &str)] = &[
-    ("s", "sessions.sort"),
-    ("S", "sessions.invert"),
-    (",", "span.previous"),
-    (".", "span.next"),
-    ("w", "time.zoom-in"),
-    ("s", "time.zoom-out"),
-    ("a", "time.earlier"),
-    ("d", "time.later"),
-    ("f", "time.fit"),
-    ("[", "step.previous"),
-    ("]", "step.next"),
-    ("{", "hit.previous"),
-    ("}", "hit.next"),
-    ("t", "toggle.next"),
-    ("o", "overlap"),
-    ("E", "eager"),
-    ("K", "index-k"),
-    ("c", "canary"),
-    ("space", "freeze"),
-    ("p", "hold"),
-    (".", "step"),
-    ("+", "faster"),
-    ("=", "faster"),
-    ("-", "slower"),
-    ("z", "zoom"),
-    ("e", "zoom"),
-    ("tab", "focus.next"),
-    ("shift-tab", "focus.previous"),
-    ("1", "focus.overview"),
-    ("2", "focus.sessions"),
-    ("3", "focus.canary"),
-    ("4", "focus.timeline"),
-    ("5", "focus.toggles"),
-    ("6", "focus.log"),
-    ("enter", "drill"),
-    ("esc", "back"),
-    ("k", "up"),
-    ("up", "up"),
-    ("j", "down"),
-    ("down", "down"),
-    ("h", "left"),
-    ("left", "left"),
-    ("l", "right"),
-    ("right", "right"),
-    ("g g", "first"),
-    ("home", "first"),
-    ("G", "last"),
-    ("end", "last"),
-    ("pageup", "page-up"),
-    ("pagedown", "page-down"),
-    ("ctrl-u", "half-page-up"),
-    ("ctrl-d", "half-page-down"),
-    ("ctrl-l", "repaint"),
-    ("ctrl-z", "suspend"),
-    ("?", "help"),
-    ("f1", "help"),
-    ("q", "quit"),
-    ("ctrl-c", "quit"),
+/// Default bindings: keys, what they stand for, and a word or two for the key bar (empty when it is not worth a place
+/// there). The first keys for a line are the ones that are named first.
+pub const BINDINGS: &[(&str, &str, &str)] = &[
+    ("s", "sort.next", "sort"),
+    ("S", "sort.invert", "invert"),
+    ("b", "last-write", "last write"),
+    (",", "span.previous", ""),
+    (".", "span.next", "span"),
+    ("w", "time.zoom-in", "zoom in"),
+    ("+", "time.zoom-in", ""),
+    ("s", "time.zoom-out", "out"),
+    ("-", "time.zoom-out", ""),
+    ("a", "time.earlier", ""),
+    ("<", "time.earlier", ""),
+    ("d", "time.later", "pan"),
+    (">", "time.later", ""),
+    ("f", "time.fit", "fit"),
+    ("t", "toggle.next", "next value"),
+    ("o", "toggle overlap", "overlap"),
+    ("E", "toggle eager", "eager"),
+    ("i", "toggle index-k", "index-k"),
+    ("c", "toggle canary", "canary"),
+    ("space", "freeze", "freeze"),
+    ("[", "step.previous", ""),
+    ("]", "step.next", "step"),
+    ("{", "anomaly.previous", ""),
+    ("}", "anomaly.next", "anomaly"),
+    ("p", "hold.switch", "hold"),
+    (".", "step", "one step"),
+    ("+", "faster", "faster"),
+    ("=", "faster", ""),
+    ("-", "slower", ""),
+    ("/", "filter", "filter"),
+    ("n", "match.next", ""),
+    ("N", "match.previous", ""),
+    ("z", "zoom", "zoom"),
+    ("e", "zoom", ""),
+    ("tab", "focus.next", "pane"),
+    ("shift-tab", "focus.previous", ""),
+    ("1", "focus overview", ""),
+    ("2", "focus sessions", ""),
+    ("3", "focus canary", ""),
+    ("4", "focus timeline", ""),
+    ("5", "focus toggles", ""),
+    ("6", "focus log", ""),
+    ("H", "focus.towards left", ""),
+    ("J", "focus.towards down", ""),
+    ("K", "focus.towards up", ""),
+    ("L", "focus.towards right", ""),
+    ("ctrl-right", "resize wider", ""),
+    ("ctrl-left", "resize narrower", ""),
+    ("ctrl-up", "resize taller", ""),
+    ("ctrl-down", "resize shorter", ""),
+    ("enter", "drill", ""),
+    ("esc", "back", ""),
+    ("k", "up", ""),
+    ("up", "up", ""),
+    ("j", "down", ""),
+    ("down", "down", ""),
+    ("h", "left", ""),
+    ("left", "left", ""),
+    ("l", "right", ""),
+    ("right", "right", ""),
+    ("g g", "first", ""),
+    ("home", "first", ""),
+    ("G", "last", ""),
+    ("end", "last", ""),
+    ("pageup", "page-up", ""),
+    ("pagedown", "page-down", ""),
+    ("ctrl-u", "half-page-up", ""),
+    ("ctrl-d", "half-page-down", ""),
+    ("y", "copy", ""),
+    ("x", "export", ""),
+    ("m", "mark", ""),
+    ("'", "goto.mark", ""),
+    ("g c", "goto corruption", ""),
+    ("g n", "now", ""),
+    ("Q", "macro.record", ""),
+    ("@", "macro.play", ""),
+    ("ctrl-l", "repaint", ""),
+    ("ctrl-z", "suspend", ""),
+    (":", "prompt", "command"),
+    ("ctrl-p", "palette", ""),
+    ("?", "help", "help"),
+    ("f1", "help", ""),
+    ("q", "quit", "quit"),
+    ("ctrl-c", "quit", ""),
 ];
 
-/// One key with what is held down. Shift is part of a character.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Chord {
-    code: KeyCode,
-    modifiers: KeyModifiers,
+/// What keys stand for.
+#[derive(Clone, Debug)]
+pub enum Bound {
+    /// Lines of the macro language, carried out in order.
+    Lines(Vec<MacroLine>),
+    /// A command whose argument is the next letter.
+    Letter(&'static ConsoleCommand),
+    /// A command whose arguments are asked for on the command line.
+    Fill(&'static ConsoleCommand),
 }
 
-impl From<KeyEvent> for Chord {
-    fn from(key: KeyEvent) -> Self {
-        let modifiers = match key.code {
-            KeyCode::Char(_) | KeyCode::BackTab => key.modifiers - KeyModifiers::SHIFT,
-            _ => key.modifiers,
-        };
-        Self { code: key.code, modifiers }
+impl std::fmt::Debug for ConsoleCommand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
     }
 }
 
-impl Chord {
-    fn parse(text: &str) -> Option<Self> {
-        let (modifiers, name) = match text.strip_prefix("ctrl-") {
-            Some(name) => (KeyModifiers::CONTROL, name),
-            None => (KeyModifiers::NONE, text),
-        };
-        let mut characters = name.chars();
-        let code = match (characters.next(), characters.next()) {
-            (Some(character), None) => KeyCode::Char(character),
-            _ => match name {
-                "space" => KeyCode::Char(' '),
-                "tab" => KeyCode::Tab,
-                "shift-tab" => KeyCode::BackTab,
-                "enter" => KeyCode::Enter,
-                "esc" => KeyCode::Esc,
-                "up" => KeyCode::Up,
-                "down" => KeyCode::Down,
-                "left" => KeyCode::Left,
-                "right" => KeyCode::Right,
-                "home" => KeyCode::Home,
-                "end" => KeyCode::End,
-                "pageup" => KeyCode::PageUp,
-                "pagedown" => KeyCode::PageDown,
-                "f1" => KeyCode::F(1),
-                _ => return None,
-            },
-        };
-        Some(Self { code, modifiers })
+impl Bound {
+    /// Reads what keys are to stand for: one line, or several.
+    ///
+    /// # Errors
+    /// What is wrong with a line.
+    pub fn parse(lines: &[&str]) -> Result<Self, MacroErrors> {
+        if let [only] = lines
+            && let Some(command) = command_named(only.trim())
+            && let Some(first) = command.parameters.first().filter(|first| !first.optional)
+        {
+            return Ok(if first.kind == Kind::Mark { Self::Letter(command) } else { Self::Fill(command) });
+        }
+        Ok(Self::Lines(parse("binding", &lines.join("\n"), &known_commands())?.lines))
     }
+
+    /// As text, several lines joined by a semicolon: for the help, not for reading back.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Lines(lines) => {
+                let lines: Vec<_> = lines.iter().map(|line| line.line.to_string()).collect();
+                lines.join("; ")
+            }
+            Self::Letter(command) | Self::Fill(command) => command.name.to_owned(),
+        }
+    }
+
+    /// The command that comes first.
+    pub fn command(&self) -> Option<&'static ConsoleCommand> {
+        match self {
+            Self::Lines(lines) => {
+                let line = lines.first()?.line.to_string();
+                command_named(line.split(' ').next().unwrap_or_default())
+            }
+            Self::Letter(command) | Self::Fill(command) => Some(command),
+        }
+    }
+
+    /// Where it works if nothing else is said: where its commands do.
+    pub fn scope(&self) -> Scope {
+        self.command().map_or(Scope::Everywhere, |command| command.scope)
+    }
+}
+
+/// One binding.
+#[derive(Clone, Debug)]
+pub struct Binding {
+    /// The keys, one after the other.
+    pub chords: Vec<Chord>,
+    /// Where they work.
+    pub scope: Scope,
+    /// What they stand for.
+    pub bound: Bound,
+}
+
+impl Binding {
+    /// The keys as the help and the configuration write them: `ctrl-u`, `g g`.
+    pub fn keys(&self) -> String {
+        show(&self.chords)
+    }
+}
+
+/// Reads keys as the configuration writes them: separated by spaces, each a character or a name such as `ctrl-u`.
+///
+/// # Errors
+/// A full sentence about the first key that there is not.
+pub fn parse_keys(text: &str) -> Result<Vec<Chord>, String> {
+    let chords: Vec<_> = text.split(' ').filter(|word| !word.is_empty()).map(Chord::parse).collect::<Result<_, _>>()?;
+    match chords.len() {
+        0 => Err("There is no key here: write for example `ctrl-o` or `g o`.".to_owned()),
+        1..=8 => Ok(chords),
+        _ => Err("A binding has at most 8 keys.".to_owned()),
+    }
+}
+
+/// Keys as [`parse_keys`] reads them.
+pub fn show(chords: &[Chord]) -> String {
+    let mut text = String::new();
+    for chord in chords {
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        for (held, name) in [(chord.control, "ctrl-"), (chord.alt, "alt-"), (chord.shift, "shift-")] {
+            text.push_str(if held { name } else { "" });
+        }
+        match chord.key {
+            Key::Character(' ') => text.push_str("space"),
+            Key::Character(character) => text.push(character),
+            Key::Escape => text.push_str("esc"),
+            Key::Function(number) => text.push_str(&format!("f{number}")),
+            key => text.push_str(&format!("{key:?}").to_ascii_lowercase()),
+        }
+    }
+    text
 }
 
 /// What keys pressed so far amount to.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Match {
-    /// A command.
-    Command(&'static ConsoleCommand),
+pub(super) enum Match<'a> {
+    /// A binding.
+    Bound(&'a Bound),
     /// The beginning of a longer sequence.
     Prefix,
     /// Nothing.
     Nothing,
 }
 
-/// The bindings, parsed.
-pub(super) struct Keymap {
-    sequences: Vec<(Vec<Chord>, &'static ConsoleCommand)>,
+/// All bindings.
+#[derive(Clone, Debug)]
+pub struct Keymap {
+    bindings: Vec<Binding>,
 }
 
 impl Default for Keymap {
     fn default() -> Self {
-        // A test sees to it that every binding parses and names a command.
-        let sequences = BINDINGS.iter().filter_map(|(keys, name)| {
-            let command = COMMANDS.iter().find(|command| command.name == *name)?;
-            let chords: Option<Vec<_>> = keys.split(' ').map(Chord::parse).collect();
-            Some((chords?, command))
+        // A test sees to it that every default parses.
+        let bindings = BINDINGS.iter().filter_map(|(keys, line, _)| {
+            let (chords, bound) = (parse_keys(keys).ok()?, Bound::parse(&[line]).ok()?);
+            Some(Binding { chords, scope: bound.scope(), bound })
         });
-        Self { sequences: sequences.collect() }
+        Self { bindings: bindings.collect() }
     }
 }
 
 impl Keymap {
-    /// What `pressed` amounts to while `pane` is focused.
-    pub(super) fn find(&self, pressed: &[Chord], pane: PaneId) -> Match {
-        let in_scope = |own: bool| {
-            let sequences = self.sequences.iter();
-            sequences
-                .filter(move |(_, command)| (command.scope != Scope::Everywhere) == own && command.scope.covers(pane))
-        };
-        let candidates = || in_scope(true).chain(in_scope(false));
-        if let Some((_, command)) = candidates().find(|(keys, _)| keys == pressed) {
-            Match::Command(command)
-        } else if candidates().any(|(keys, _)| keys.starts_with(pressed)) {
-            Match::Prefix
-        } else {
-            Match::Nothing
+    /// All bindings, those of one line in the order in which the help names their keys.
+    pub fn bindings(&self) -> &[Binding] {
+        &self.bindings
+    }
+
+    /// Takes the keys away from whatever they stood for there.
+    pub fn unbind(&mut self, chords: &[Chord], scope: Scope) {
+        self.bindings.retain(|binding| binding.chords != chords || binding.scope != scope);
+    }
+
+    /// Adds a binding in place of what its keys stood for; what a person binds is named before the defaults.
+    pub fn bind(&mut self, binding: Binding) {
+        self.unbind(&binding.chords, binding.scope);
+        self.bindings.insert(0, binding);
+    }
+
+    /// A binding that would never be reached because the keys of another one are its beginning, or the other way round.
+    pub fn unreachable_beside(&self, binding: &Binding) -> Option<&Binding> {
+        self.bindings.iter().find(|other| {
+            let (one, two) = (&binding.chords, &other.chords);
+            binding.scope == other.scope && one.len() != two.len() && (one.starts_with(two) || two.starts_with(one))
+        })
+    }
+
+    /// What `pressed` amounts to while `pane` is focused. A pane's own bindings come first.
+    pub(super) fn find(&self, pressed: &[Chord], pane: PaneId) -> Match<'_> {
+        for scope in [Scope::Pane(pane), Scope::Everywhere] {
+            let candidates = || self.bindings.iter().filter(|binding| binding.scope == scope);
+            if let Some(binding) = candidates().find(|binding| binding.chords == pressed) {
+                return Match::Bound(&binding.bound);
+            }
+            if candidates().any(|binding| binding.chords.starts_with(pressed)) {
+                return Match::Prefix;
+            }
         }
+        Match::Nothing
+    }
+
+    /// How sequences that begin with `pressed` go on, and what they stand for.
+    pub(super) fn continuations(&self, pressed: &[Chord], pane: PaneId) -> impl Iterator<Item = (String, String)> {
+        let going_on = self.bindings.iter().filter(move |binding| {
+            binding.scope.covers(pane) && binding.chords.len() > pressed.len() && binding.chords.starts_with(pressed)
+        });
+        going_on.map(move |binding| (show(&binding.chords[pressed.len()..]), binding.bound.text()))
+    }
+
+    /// All keys of a line, for the help: `z or e`.
+    pub fn keys_of(&self, line: &str) -> String {
+        let keys: Vec<_> = self.of(line).map(Binding::keys).collect();
+        keys.join(" or ")
+    }
+
+    /// The bindings of a line.
+    pub(super) fn of(&self, line: &str) -> impl Iterator<Item = &Binding> {
+        self.bindings.iter().filter(move |binding| binding.bound.text() == line)
     }
 }
 
-/// All keys of a command, for the help: `z or e`.
-pub(super) fn keys_of(name: &str) -> String {
-    let mut keys = String::new();
-    for (key, _) in BINDINGS.iter().filter(|(_, command)| *command == name) {
-        let or = if keys.is_empty() { "" } else { " or " };
-        // Writing into a string cannot fail.
-        let _ = write!(keys, "{or}{key}");
-    }
-    keys
+/// The key of a terminal event, unless macros and the configuration have no name for it.
+pub(super) fn chord_of(key: KeyEvent) -> Option<Chord> {
+    let held = |modifier| key.modifiers.contains(modifier);
+    let mut shift = held(KeyModifiers::SHIFT);
+    let named = match key.code {
+        KeyCode::Char(typed) => {
+            // Shift is part of what was typed.
+            shift = false;
+            Key::Character(typed)
+        }
+        KeyCode::Enter => Key::Enter,
+        KeyCode::Esc => Key::Escape,
+        KeyCode::Tab => Key::Tab,
+        KeyCode::BackTab => {
+            shift = true;
+            Key::Tab
+        }
+        KeyCode::Backspace => Key::Backspace,
+        KeyCode::Delete => Key::Delete,
+        KeyCode::Insert => Key::Insert,
+        KeyCode::Up => Key::Up,
+        KeyCode::Down => Key::Down,
+        KeyCode::Left => Key::Left,
+        KeyCode::Right => Key::Right,
+        KeyCode::Home => Key::Home,
+        KeyCode::End => Key::End,
+        KeyCode::PageUp => Key::PageUp,
+        KeyCode::PageDown => Key::PageDown,
+        KeyCode::F(number @ 1..=12) => Key::Function(number),
+        _ => return None,
+    };
+    Some(Chord { key: named, control: held(KeyModifiers::CONTROL), alt: held(KeyModifiers::ALT), shift })
 }
 
-/// The key of a command that the key bar names.
-pub(super) fn first_key(name: &str) -> &'static str {
-    let found = BINDINGS.iter().find(|(_, command)| *command == name);
-    found.map_or("", |(key, _)| key)
+/// A key of a macro as the terminal would send it.
+pub(super) fn event_of(chord: Chord) -> KeyEvent {
+    let mut modifiers = KeyModifiers::NONE;
+    modifiers.set(KeyModifiers::CONTROL, chord.control);
+    modifiers.set(KeyModifiers::ALT, chord.alt);
+    modifiers.set(KeyModifiers::SHIFT, chord.shift);
+    let code = match chord.key {
+        Key::Character(character) => KeyCode::Char(character),
+        Key::Enter => KeyCode::Enter,
+        Key::Escape => KeyCode::Esc,
+        Key::Tab if chord.shift => KeyCode::BackTab,
+        Key::Tab => KeyCode::Tab,
+        Key::Backspace => KeyCode::Backspace,
+        Key::Delete => KeyCode::Delete,
+        Key::Insert => KeyCode::Insert,
+        Key::Up => KeyCode::Up,
+        Key::Down => KeyCode::Down,
+        Key::Left => KeyCode::Left,
+        Key::Right => KeyCode::Right,
+        Key::Home => KeyCode::Home,
+        Key::End => KeyCode::End,
+        Key::PageUp => KeyCode::PageUp,
+        Key::PageDown => KeyCode::PageDown,
+        Key::Function(number) => KeyCode::F(number),
+    };
+    KeyEvent::new(code, modifiers)
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
-    fn every_binding_parses_and_every_command_has_one() {
-        let keymap = Keymap::default();
-        assert_eq!(keymap.sequences.len(), BINDINGS.len());
-        for command in COMMANDS {
-            assert!(!keys_of(command.name).is_empty(), "{}", command.name);
-        }
+    fn every_default_parses() {
+        assert_eq!(Keymap::default().bindings.len(), BINDINGS.len());
     }
 
     #[test]
-    fn names_are_unique_and_docs_are_sentences() {
-        for (index, command) in COMMANDS.iter().enumerate() {
-            assert!(command.doc.ends_with('.'), "{}", command.name);
-            // What the help has room for beside a name, at its full width.
-            assert!(command.doc.len() <= 72, "{}", command.name);
-            let same = |other: &ConsoleCommand| other.name == command.name;
-            assert_eq!(COMMANDS.iter().position(same), Some(index));
-        }
-    }
-
-    #[test]
-    fn no_key_stands_for_two_commands_in_one_pane() {
+    fn no_default_hides_another() {
         let keymap = Keymap::default();
-        for (index, (keys, command)) in keymap.sequences.iter().enumerate() {
-            for (other_keys, other) in &keymap.sequences[index + 1..] {
-                let clash = keys == other_keys && command.scope == other.scope;
-                assert!(!clash, "{} and {}", command.name, other.name);
+        for (index, binding) in keymap.bindings.iter().enumerate() {
+            let hidden = keymap.unreachable_beside(binding);
+            assert!(hidden.is_none(), "{} and {:?}", binding.keys(), hidden.map(Binding::keys));
+            for other in &keymap.bindings[index + 1..] {
+                let clash = binding.chords == other.chords && binding.scope == other.scope;
+                assert!(!clash, "{} is bound twice", binding.keys());
             }
         }
     }
@@ -219,14 +386,57 @@ mod tests {
     #[test]
     fn a_pane_s_own_keys_come_first() {
         let keymap = Keymap::default();
-        let dot = [Chord::parse(".").unwrap()];
+        let dot = parse_keys(".").unwrap();
         let found = |pane| match keymap.find(&dot, pane) {
-            Match::Command(command) => command.name,
-            _ => "",
+            Match::Bound(bound) => bound.text(),
+            _ => String::new(),
         };
         assert_eq!(found(PaneId::Timeline), "span.next");
         assert_eq!(found(PaneId::Sessions), "step");
-        let g = [Chord::parse("g").unwrap()];
-        assert!(matches!(keymap.find(&g, PaneId::Log), Match::Prefix));
+        assert!(matches!(keymap.find(&parse_keys("g").unwrap(), PaneId::Log), Match::Prefix));
+    }
+
+    #[test]
+    fn a_bound_command_that_lacks_its_argument_asks_for_it() {
+        assert!(matches!(Bound::parse(&["mark"]), Ok(Bound::Letter(_))));
+        assert!(matches!(Bound::parse(&["set"]), Ok(Bound::Fill(_))));
+        assert!(matches!(Bound::parse(&["set overlap off"]), Ok(Bound::Lines(_))));
+        assert!(Bound::parse(&["set overlap maybe"]).is_err());
+        assert!(Bound::parse(&["focus nowhere"]).is_err());
+    }
+
+    #[test]
+    fn rebinding_replaces_and_is_named_first() {
+        let mut keymap = Keymap::default();
+        let bound = Bound::parse(&["zoom"]).unwrap();
+        keymap.bind(Binding { chords: parse_keys("q").unwrap(), scope: Scope::Everywhere, bound });
+        assert_eq!(keymap.keys_of("zoom"), "q or z or e");
+        assert_eq!(keymap.keys_of("quit"), "ctrl-c");
+    }
+
+    proptest! {
+        #[test]
+        fn keys_read_back_as_they_are_shown(
+            character in any::<char>().prop_filter("a key", |c| !c.is_control() && !c.is_whitespace()),
+            control: bool,
+            alt: bool,
+        ) {
+            let chord = Chord { key: Key::Character(character), control, alt, shift: false };
+            prop_assert_eq!(parse_keys(&show(&[chord, chord])), Ok(vec![chord, chord]));
+        }
+
+        #[test]
+        fn keys_of_any_text_never_panic(text in ".{0,40}") {
+            let _ = parse_keys(&text);
+        }
+    }
+
+    #[test]
+    fn a_chord_survives_the_terminal() {
+        for text in ["a", "A", "ctrl-u", "shift-tab", "esc", "f12", "pageup", "alt-x", "space", "-", "<"] {
+            let [chord] = parse_keys(text).unwrap()[..] else { panic!("{text}") };
+            assert_eq!(chord_of(event_of(chord)), Some(chord), "{text}");
+            assert_eq!(show(&[chord]), text);
+        }
     }
 }

@@ -4,39 +4,39 @@
 //! buffer. The loop around it never blocks: it waits for keys, signals, the target's
 //! waker and the next frame, and draws only when something changed.
 
+mod actions;
 mod app;
+mod arrangement;
 mod bars;
+mod command;
 mod commands;
+mod completion;
 mod event_loop;
+mod fuzzy;
+mod jobs;
 mod keymap;
 mod layout;
+mod line_editor;
+mod macro_player;
+mod marks;
 mod options;
+mod overlay;
+mod source;
 mod terminal;
 
 #[cfg(test)]
 mod tests;
 
-use std::{
-    io::{self, IsTerminal},
-    sync::mpsc,
-};
-
-use coalmine_sessions::{Command, EventReceiver};
+use std::io::{self, IsTerminal};
 
 pub use app::{App, Request};
-pub use commands::{Action, COMMANDS, ConsoleCommand, Scope};
-pub use keymap::BINDINGS;
+pub use arrangement::Arrangement;
+pub use command::{Action, ConsoleCommand, Kind, Parameter, Scope, pane_name, pane_named};
+pub use commands::{COMMANDS, known_commands};
+pub use keymap::{BINDINGS, Binding, Bound, Keymap, parse_keys};
+pub use layout::Shape;
 pub use options::ConsoleOptions;
-
-/// A target as the console knows it: what it says and where to ask it.
-///
-/// Both ends may outlive the target; when it ends, the console says so and stays.
-pub struct TargetHandle {
-    /// What the target says.
-    pub events: EventReceiver,
-    /// What it is asked.
-    pub commands: mpsc::Sender<Command>,
-}
+pub use source::Target;
 
 /// How the console ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,11 +85,24 @@ impl ConsoleError {
     }
 }
 
-/// Runs the console on this process's terminal until the user quits, and restores the terminal.
+/// Runs the console on this process's terminal until the user quits, and restores the terminal. Also says how the
+/// panes were left.
 ///
 /// Blocks the calling thread and starts a single-threaded runtime on it, so it must not be called
 /// from inside of one. Installs a panic hook for as long as it runs.
-pub fn run(target: TargetHandle, options: ConsoleOptions) -> Result<Exit, ConsoleError> {
+///
+/// # Errors
+/// When standard input or output is no terminal, or the terminal fails.
+pub fn run(target: Target, options: ConsoleOptions) -> Result<(Exit, Arrangement), ConsoleError> {
+    require_terminal()?;
+    event_loop::run(target, options)
+}
+
+/// Checks that there is a terminal, before anything is started for it.
+///
+/// # Errors
+/// When standard input or output is none.
+pub fn require_terminal() -> Result<(), ConsoleError> {
     for (terminal, stream) in
         [(io::stdin().is_terminal(), "standard input"), (io::stdout().is_terminal(), "standard output")]
     {
@@ -97,5 +110,5 @@ pub fn run(target: TargetHandle, options: ConsoleOptions) -> Result<Exit, Consol
             return Err(ConsoleError::NotATerminal { stream });
         }
     }
-    event_loop::run(target, options)
+    Ok(())
 }

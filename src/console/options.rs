@@ -1,11 +1,14 @@
 //! How the console looks and what it starts with.
 
-use std::env;
+use std::{env, path::PathBuf};
 
 use coalmine_panes::{Theme, ThemeName};
+use coalmine_sessions::{macros::Macro, recording::Redaction};
+
+use super::{arrangement::Arrangement, keymap::Keymap};
 
 /// How the console looks and what it starts with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ConsoleOptions {
     /// Colours.
     pub theme: ThemeName,
@@ -17,11 +20,47 @@ pub struct ConsoleOptions {
     pub pace: Option<f64>,
     /// Most frames a second.
     pub frames_per_second: u16,
+    /// What keys stand for.
+    pub keymap: Keymap,
+    /// How large the panes are, and which is focused.
+    pub arrangement: Arrangement,
+    /// The directory where a recording goes that is given no name.
+    pub recordings: PathBuf,
+    /// What becomes of texts in recordings.
+    pub redaction: Redaction,
+    /// Where a recorded macro goes.
+    pub recorded_macro: PathBuf,
+    /// What to record to from the start.
+    pub record: Option<PathBuf>,
+    /// A macro to play at the start.
+    pub play: Option<Macro>,
+    /// A warning to show first.
+    pub notice: Option<String>,
+    /// Whether macros may change any target without asking.
+    pub allow_mutations: bool,
+    /// The command line, as recordings keep it.
+    pub command_line: String,
 }
 
 impl Default for ConsoleOptions {
     fn default() -> Self {
-        Self { theme: ThemeName::default(), ascii: false, mouse: true, pace: None, frames_per_second: 30 }
+        Self {
+            theme: ThemeName::default(),
+            ascii: false,
+            mouse: true,
+            pace: None,
+            frames_per_second: 30,
+            keymap: Keymap::default(),
+            arrangement: Arrangement::default(),
+            recordings: PathBuf::from("."),
+            redaction: Redaction::None,
+            recorded_macro: PathBuf::from("recorded.macro"),
+            record: None,
+            play: None,
+            notice: None,
+            allow_mutations: false,
+            command_line: String::new(),
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use std::{
 
 use coalmine_sessions::Sanitized;
 use crossterm::{
+    clipboard::CopyToClipboard,
     cursor, event, execute, queue, style,
     terminal::{self, BeginSynchronizedUpdate, EndSynchronizedUpdate},
 };
@@ -57,6 +58,11 @@ impl Screen {
         // read the answer is waiting for keys.
         let size = self.terminal.size()?;
         self.terminal.resize(Rect::from((Position::ORIGIN, size)))
+    }
+
+    /// Puts text into the terminal's clipboard (OSC 52), which a terminal may refuse silently.
+    pub(super) fn copy(&mut self, text: &str) -> io::Result<()> {
+        execute!(self.terminal.backend_mut(), CopyToClipboard::to_clipboard_from(text))
     }
 
     /// Hands the terminal to the shell.

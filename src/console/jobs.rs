@@ -1,0 +1,98 @@
+//! Files are read and written on threads of their own, so that no slow disk holds the screen.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, channel},
+    },
+    thread,
+};
+
+use coalmine_sessions::macros::Macro;
+
+/// Wakes the loop around the app.
+pub type Waker = Arc<dyn Fn() + Send + Sync>;
+
+/// What a job has brought.
+#[derive(Debug)]
+pub(super) enum Done {
+    /// A sentence to show.
+    Said(String),
+    /// A macro to play.
+    Macro(Box<Macro>),
+}
+
+/// What came of a job; an error is a sentence.
+pub(super) type Outcome = Result<Done, String>;
+
+/// Jobs that run beside the console.
+pub(super) struct Jobs {
+    sender: Sender<Outcome>,
+    receiver: Receiver<Outcome>,
+    running: usize,
+    waker: Option<Waker>,
+}
+
+impl Default for Jobs {
+    fn default() -> Self {
+        let (sender, receiver) = channel();
+        Self { sender, receiver, running: 0, waker: None }
+    }
+}
+
+impl Jobs {
+    /// What to call when a job has ended.
+    pub(super) fn set_waker(&mut self, waker: Waker) {
+        self.waker = Some(waker);
+    }
+
+    /// Whether any job still runs.
+    pub(super) fn busy(&self) -> bool {
+        self.running > 0
+    }
+
+    /// Starts a job.
+    pub(super) fn start(&mut self, job: impl FnOnce() -> Outcome + Send + 'static) {
+        let (sender, waker) = (self.sender.clone(), self.waker.clone());
+        let run = move || {
+            // The console may have ended meanwhile.
+            let _ = sender.send(job());
+            if let Some(waker) = waker {
+                waker();
+            }
+        };
+        self.running += 1;
+        if let Err(error) = thread::Builder::new().name("file".to_owned()).spawn(run) {
+            let _ = self.sender.send(Err(format!("No thread could be started: {error}.")));
+        }
+    }
+
+    /// Starts writing a file, in place of one of that name.
+    pub(super) fn write(&mut self, path: &Path, bytes: impl FnOnce() -> Vec<u8> + Send + 'static) {
+        let path = path.to_owned();
+        self.start(move || write(&path, &bytes()));
+    }
+
+    /// What has ended since the last call.
+    pub(super) fn take_ended(&mut self) -> Option<Outcome> {
+        let ended = self.receiver.try_recv().ok()?;
+        self.running -= 1;
+        Some(ended)
+    }
+}
+
+/// Writes a file whole or not at all, and says so.
+fn write(path: &Path, bytes: &[u8]) -> Outcome {
+    let cannot = |error: std::io::Error| format!("{} cannot be written: {error}.", path.display());
+    let mut beside = PathBuf::from(path).into_os_string();
+    beside.push(".part");
+    let beside = PathBuf::from(beside);
+    std::fs::write(&beside, bytes).map_err(cannot)?;
+    if let Err(error) = std::fs::rename(&beside, path) {
+        // What is left of it is of no use; if it cannot be removed either, the first error says more.
+        let _ = std::fs::remove_file(&beside);
+        return Err(cannot(error));
+    }
+    Ok(Done::Said(format!("{} is written.", path.display())))
+}

@@ -1,0 +1,73 @@
+//! A recording as the console shows it.
+
+use coalmine_sessions::State;
+
+use super::{Move, Place};
+use crate::playback::{ReplayHandle, ReplayRequest, ReplayView};
+
+/// A recording that is shown, read on a thread of its own.
+pub(in crate::console) struct Replayed {
+    handle: ReplayHandle,
+    view: ReplayView,
+}
+
+impl Replayed {
+    pub(in crate::console) fn new(handle: ReplayHandle) -> Self {
+        let view = handle.latest().unwrap_or_default();
+        Self { handle, view }
+    }
+
+    /// Takes over what the reading thread has reached. Says whether that is news, and what it had to say.
+    pub(in crate::console) fn poll(&mut self) -> (bool, Option<String>) {
+        match self.handle.latest() {
+            Some(view) => {
+                self.view = view;
+                (true, self.view.message.take())
+            }
+            None => (false, None),
+        }
+    }
+
+    pub(in crate::console) fn state(&self) -> &State {
+        &self.view.state
+    }
+
+    pub(in crate::console) fn view(&self) -> &ReplayView {
+        &self.view
+    }
+
+    pub(in crate::console) fn handle(&self) -> &ReplayHandle {
+        &self.handle
+    }
+
+    /// Whether every request is carried out and shown.
+    pub(in crate::console) fn is_answered(&self) -> bool {
+        self.handle.asked() == self.view.answered
+    }
+
+    pub(in crate::console) fn ask(&self, request: ReplayRequest) {
+        self.handle.ask(request);
+    }
+
+    pub(in crate::console) fn go(&mut self, to: Move) -> Result<(), String> {
+        self.ask(match to {
+            Move::Back => ReplayRequest::Back,
+            Move::Forward => ReplayRequest::Forward,
+            Move::PreviousAnomaly => ReplayRequest::PreviousAnomaly,
+            Move::NextAnomaly => ReplayRequest::NextAnomaly,
+            Move::To(Place::Step(step)) => {
+                let last = self.handle.last_step();
+                if step > last {
+                    return Err(format!("Step {step} is not in the recording; its last is {last}."));
+                }
+                ReplayRequest::Step(step)
+            }
+            Move::To(Place::First) => ReplayRequest::Step(self.handle.first_step()),
+            Move::To(Place::Last | Place::Now) => ReplayRequest::Step(self.handle.last_step()),
+            Move::To(Place::Corruption) => ReplayRequest::FirstCorruption,
+            Move::Time(time_ns) => ReplayRequest::Time(time_ns),
+            Move::LastWrite(page) => ReplayRequest::LastWriteOf(page),
+        });
+        Ok(())
+    }
+}
