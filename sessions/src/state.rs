@@ -58,6 +58,8 @@ pub struct State {
     pub dropped: u64,
     /// Things said beyond a limit, or out of range, and not kept.
     pub refused: u64,
+    /// The largest step that any event has named: the one that is going on.
+    pub step: u64,
     /// Sequence number of the last event folded.
     pub sequence: u64,
     /// Target time of the last event folded, ns.
@@ -183,4 +185,11 @@ pub struct Canary {
     pub violations: VecDeque<(u64, PageRef)>,
     /// The last report.
     pub last: Option<CanaryReport>,
+}
+
+impl Canary {
+    /// The last step in which a page changed, declared or not, if that was seen.
+    pub fn last_write(&self, page: PageRef) -> Option<u64> {
+        *self.last_written.get(usize::from(page.pool))?.get(page.page as usize)?
+    }
 }

@@ -51,6 +51,9 @@ pub(super) struct Keyframe<'a> {
     metrics: Vec<Measured>,
     dropped: u64,
     refused: u64,
+    /// As in the state; early files lack it, and then it is the step after which the keyframe holds.
+    #[serde(default)]
+    named_step: Option<u64>,
     sequence: u64,
     time_ns: u64,
 }
@@ -76,13 +79,14 @@ impl<'a> Keyframe<'a> {
             metrics: state.metrics.iter().map(metric).collect(),
             dropped: state.dropped,
             refused: state.refused,
+            named_step: Some(state.step),
             sequence: state.sequence,
             time_ns: state.time_ns,
         }
     }
 
-    /// The state. Whatever the reducer bounds goes through it; the rest is bounded here.
-    pub(super) fn into_state(self) -> serde_json::Result<State> {
+    /// The state after `step`. Whatever the reducer bounds goes through it; the rest is bounded here.
+    pub(super) fn into_state(self, step: u64) -> serde_json::Result<State> {
         let mut state = State::default();
         let mut fold = |kind| state.apply_owned(Event { sequence: 0, time_ns: 0, kind });
         if let Some(hello) = self.hello.into_owned() {
@@ -119,6 +123,7 @@ impl<'a> Keyframe<'a> {
         state.since_toggle = plausible(self.since_toggle)?;
         state.dropped = self.dropped;
         state.refused = self.refused.min(COUNT_LIMIT);
+        state.step = self.named_step.unwrap_or(step);
         state.sequence = self.sequence;
         state.time_ns = self.time_ns;
         Ok(state)

@@ -35,8 +35,8 @@ mod tests;
 mod wire;
 mod writer;
 
+pub use crate::Anomaly;
 pub use error::RecordingError;
-pub use index::Anomaly;
 pub use manifest::{FORMAT_VERSION, Manifest, Redaction};
 pub use reader::{Events, Recording, Recovery};
 pub use replay::{FASTEST, Replay, SLOWEST};

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use super::channel::Channel;
 use super::container::{Channels, Container};
-use super::index::{Anomaly, Index};
+use super::index::Index;
 use super::keyframe::{KeyframeMessage, KeyframeStep};
 use super::scan::{read_index, read_manifest, scan};
 use super::wire::read_events;
 use super::{Manifest, RecordingError};
-use crate::{Event, PageRef, State};
+use crate::{Anomaly, Event, PageRef, State};
 
 /// A recording open for reading. Only its index is held in memory.
 pub struct Recording {
@@ -118,8 +118,7 @@ impl Recording {
         if from <= last {
             self.fold(&mut state, from..=last, |channel| matches!(channel, Channel::Hello | Channel::Canary))?;
         }
-        let table = state.canary.last_written.get(usize::from(page.pool));
-        Ok(table.and_then(|table| table.get(page.page as usize).copied()).flatten())
+        Ok(state.canary.last_write(page))
     }
 
     /// The last step that had begun at `time_ns` of the target's clock, as far as chunks tell.
@@ -194,7 +193,7 @@ impl Recording {
                 if held.step == step {
                     let message: KeyframeMessage<'_> = serde_json::from_slice(message.json).map_err(bad)?;
                     let window_from = message.keyframe.window_from.min(step);
-                    found = Some((message.keyframe.into_state().map_err(bad)?, window_from));
+                    found = Some((message.keyframe.into_state(step).map_err(bad)?, window_from));
                 }
             }
             Ok(())

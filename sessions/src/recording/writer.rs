@@ -169,7 +169,7 @@ impl RecordingWriter {
     }
 
     fn add(&mut self, event: &Event) -> Result<(), RecordingError> {
-        let step = named_step(&event.kind).map_or(self.batch.step, |step| step.max(self.batch.step));
+        let step = event.kind.belongs_to(self.batch.step);
         if step > self.batch.step {
             let before = self.batch.step;
             self.close_batch()?;
@@ -191,6 +191,7 @@ impl RecordingWriter {
                 self.span_steps.pop_front();
             }
             self.span_steps.push_back(step);
+            self.state.pass(event);
         } else {
             self.state.apply(event);
         }
@@ -301,25 +302,6 @@ fn refused(path: &Path, error: McapError) -> RecordingError {
         other => io::Error::other(other),
     };
     RecordingError::Io { path: path.to_owned(), action: "write", source }
-}
-
-/// The step that an event names as that in which it happened.
-fn named_step(kind: &EventKind) -> Option<u64> {
-    match kind {
-        EventKind::Toggle(change) => Some(change.step),
-        EventKind::Step(step) => Some(step.step),
-        EventKind::Spans(batch) => Some(batch.step),
-        EventKind::Canary(report) => Some(report.step),
-        EventKind::Session(change) => Some(change.step),
-        EventKind::Differential(divergence) => Some(divergence.step),
-        EventKind::Hello(_)
-        | EventKind::Graph(_)
-        | EventKind::Hazard(_)
-        | EventKind::Metric(_)
-        | EventKind::Log(_)
-        | EventKind::Ack(_)
-        | EventKind::Gap(_) => None,
-    }
 }
 
 /// Counts the bytes written.

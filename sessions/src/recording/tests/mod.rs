@@ -7,7 +7,6 @@ mod fixture;
 mod format;
 mod playback;
 mod round_trip;
-mod synthetic;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
