@@ -66,6 +66,61 @@ pub struct State {
     pub time_ns: u64,
 }
 
+impl State {
+    /// A copy without the windows of steps and spans, which are by far the largest part.
+    pub fn without_windows(&self) -> Self {
+        let (hello, graphs, hazards) = (self.hello.clone(), self.graphs.clone(), self.hazards.clone());
+        Self { hello, graphs, hazards, ..self.aggregates() }
+    }
+
+    /// A copy without what hardly ever changes either: hello, graphs and hazards.
+    pub(crate) fn aggregates(&self) -> Self {
+        // Every field by name, so that a new one is not copied, or left out, unseen.
+        let Self {
+            hello: _,
+            toggles,
+            graphs: _,
+            sessions,
+            totals,
+            since_toggle,
+            toggle_step,
+            steps: _,
+            spans: _,
+            divergences,
+            hazards: _,
+            canary,
+            log,
+            metrics,
+            dropped,
+            refused,
+            step,
+            sequence,
+            time_ns,
+        } = self;
+        Self {
+            hello: None,
+            toggles: toggles.clone(),
+            graphs: BTreeMap::new(),
+            sessions: sessions.clone(),
+            totals: totals.clone(),
+            since_toggle: since_toggle.clone(),
+            toggle_step: *toggle_step,
+            steps: VecDeque::new(),
+            spans: VecDeque::new(),
+            divergences: divergences.clone(),
+            hazards: Vec::new(),
+            canary: canary.clone(),
+            log: log.clone(),
+            metrics: metrics.clone(),
+            dropped: *dropped,
+            refused: *refused,
+            step: *step,
+            sequence: *sequence,
+            time_ns: *time_ns,
+        }
+    }
+}
+
 /// One session as far as known.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Session {

@@ -1,6 +1,6 @@
 //! A state at one event, without its windows.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::weight;
@@ -36,50 +36,7 @@ impl Checkpoint {
             let (hello, graphs, hazards) = (hello.clone(), graphs.clone(), hazards.clone());
             Arc::new(Shared { hello, graphs, hazards, bytes: weight::of_shared(state) })
         });
-        // Every field by name, so that a new one is not copied, or left out, unseen.
-        let State {
-            hello: _,
-            toggles,
-            graphs: _,
-            sessions,
-            totals,
-            since_toggle,
-            toggle_step,
-            steps: _,
-            spans: _,
-            divergences,
-            hazards: _,
-            canary,
-            log,
-            metrics,
-            dropped,
-            refused,
-            step: named_step,
-            sequence,
-            time_ns,
-        } = state;
-        let state = State {
-            hello: None,
-            toggles: toggles.clone(),
-            graphs: BTreeMap::new(),
-            sessions: sessions.clone(),
-            totals: totals.clone(),
-            since_toggle: since_toggle.clone(),
-            toggle_step: *toggle_step,
-            steps: VecDeque::new(),
-            spans: VecDeque::new(),
-            divergences: divergences.clone(),
-            hazards: Vec::new(),
-            canary: canary.clone(),
-            log: log.clone(),
-            metrics: metrics.clone(),
-            dropped: *dropped,
-            refused: *refused,
-            step: *named_step,
-            sequence: *sequence,
-            time_ns: *time_ns,
-        };
-        Self { events, step, bytes, state, shared }
+        Self { events, step, bytes, state: state.aggregates(), shared }
     }
 
     /// The state, without its windows.

@@ -45,6 +45,9 @@ pub(super) struct Index {
     /// Step events.
     pub(super) steps: u64,
     pub(super) chunks: Vec<Chunk>,
+    /// Whether the recording begins with its first keyframe, which then holds *before* its step's events.
+    #[serde(default)]
+    pub(super) opens: bool,
     /// Step after which the keyframe holds, and its chunk.
     pub(super) keyframes: Vec<(u64, usize)>,
     pub(super) anomalies: Vec<Anomaly>,
@@ -70,6 +73,7 @@ impl Index {
     pub(super) fn append(&mut self, later: Self) {
         self.events += later.events;
         self.steps += later.steps;
+        self.opens |= later.opens;
         self.chunks.extend(later.chunks);
         self.keyframes.extend(later.keyframes);
         later.anomalies.into_iter().for_each(|anomaly| self.add_anomaly(anomaly));
@@ -84,6 +88,7 @@ impl Index {
             })
             && self.keyframes.is_sorted_by(|one, next| one.0 < next.0 && one.1 <= next.1)
             && self.keyframes.iter().all(|&(_, chunk)| chunk < chunks.len())
+            && (!self.opens || self.opening().is_some_and(|(held, chunk)| chunk == 0 && held == chunks[0].first_step))
             && self.anomalies.is_sorted_by(|one, next| one.step < next.step)
     }
 
@@ -94,9 +99,24 @@ impl Index {
         start..end.max(start)
     }
 
-    /// The last keyframe that holds after `step` or an earlier one.
+    /// The keyframe that the recording begins with.
+    pub(super) fn opening(&self) -> Option<(u64, usize)> {
+        self.keyframes.first().copied().filter(|_| self.opens)
+    }
+
+    /// The last keyframe that the state after `step` can be made from.
     pub(super) fn keyframe_before(&self, step: u64) -> Option<(u64, usize)> {
         let after = self.keyframes.partition_point(|&(held, _)| held <= step);
         self.keyframes[..after].last().copied()
+    }
+
+    /// The steps up to `step` whose events are not in a keyframe.
+    pub(super) fn steps_since(&self, keyframe: (u64, usize), step: u64) -> RangeInclusive<u64> {
+        let held = keyframe.0;
+        if self.opening() == Some(keyframe) {
+            return held..=step;
+        }
+        // No range of one bound can be empty at the largest step.
+        if held < step { held + 1..=step } else { RangeInclusive::new(1, 0) }
     }
 }

@@ -20,13 +20,19 @@ const COUNT_LIMIT: u64 = 1 << 48;
 pub(super) struct KeyframeMessage<'a> {
     /// The step after which it holds.
     pub(super) step: u64,
+    /// Whether the recording begins with it, in the middle of a run: it then holds before those of its step's events
+    /// that follow.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) opens: bool,
     pub(super) keyframe: Keyframe<'a>,
 }
 
-/// What only the message's step is needed of.
+/// What tells where a keyframe stands.
 #[derive(Deserialize)]
 pub(super) struct KeyframeStep {
     pub(super) step: u64,
+    #[serde(default)]
+    pub(super) opens: bool,
 }
 
 /// A [`State`] without its steps and spans.

@@ -1,5 +1,6 @@
 //! Recordings, from their events to their bytes and back.
 
+mod beginning;
 mod damage;
 mod exports;
 mod figures;
