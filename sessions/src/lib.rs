@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod command;
+pub mod csv;
 mod delivery;
 mod event;
 pub mod limits;
