@@ -46,6 +46,34 @@ pub enum EventKind {
     Gap(Gap),
 }
 
+impl EventKind {
+    /// The step that this event names as that in which it happened.
+    pub fn named_step(&self) -> Option<u64> {
+        match self {
+            Self::Toggle(change) => Some(change.step),
+            Self::Step(step) => Some(step.step),
+            Self::Spans(batch) => Some(batch.step),
+            Self::Canary(report) => Some(report.step),
+            Self::Session(change) => Some(change.step),
+            Self::Differential(divergence) => Some(divergence.step),
+            Self::Hello(_)
+            | Self::Graph(_)
+            | Self::Hazard(_)
+            | Self::Metric(_)
+            | Self::Log(_)
+            | Self::Ack(_)
+            | Self::Gap(_) => None,
+        }
+    }
+
+    /// The step that this event belongs to where the event before it belongs to `before`, or to 0 if there is none: the
+    /// largest step that any event up to and including it has named. So every event belongs to exactly one step, and
+    /// the events of a step follow each other.
+    pub fn belongs_to(&self, before: u64) -> u64 {
+        self.named_step().map_or(before, |step| step.max(before))
+    }
+}
+
 /// What a target is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Hello {

@@ -7,9 +7,16 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+// What tests share with benchmarks names this crate as those do.
+#[cfg(test)]
+extern crate self as coalmine_sessions;
+
+mod anomaly;
 mod command;
+pub mod csv;
 mod delivery;
 mod event;
+mod history;
 pub mod limits;
 pub mod macros;
 pub mod recording;
@@ -17,14 +24,19 @@ mod reducer;
 mod state;
 mod statistics;
 mod summary;
+#[cfg(test)]
+#[path = "../tests/support/synthetic.rs"]
+mod synthetic;
 mod text;
 mod toggle;
 mod toggles;
 pub mod workload;
 
+pub use anomaly::*;
 pub use command::*;
 pub use delivery::*;
 pub use event::*;
+pub use history::{CHECKPOINT_STEPS, HISTORY_BYTES, History};
 pub use state::*;
 pub use statistics::*;
 pub use summary::*;

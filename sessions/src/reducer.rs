@@ -26,6 +26,7 @@ impl State {
     /// assert!(state.sessions[&9].diverged() && !state.sessions[&9].corrupt());
     /// ```
     pub fn apply_owned(&mut self, event: Event) {
+        self.pass(&event);
         match event.kind {
             EventKind::Hello(hello) => self.start(*hello),
             EventKind::Toggle(change) => self.toggle(change),
@@ -42,6 +43,11 @@ impl State {
             EventKind::Ack(_) => {}
             EventKind::Gap(gap) => self.dropped = self.dropped.saturating_add(gap.dropped),
         }
+    }
+
+    /// Takes note of where the stream is, but of nothing that the event says.
+    pub(crate) fn pass(&mut self, event: &Event) {
+        self.step = event.kind.belongs_to(self.step);
         self.sequence = event.sequence;
         self.time_ns = event.time_ns;
     }
@@ -67,7 +73,8 @@ impl State {
             }
         });
         let canary = Canary { last_written: tables.collect(), ..Canary::default() };
-        *self = Self { hello: Some(hello), canary, refused, ..Self::default() };
+        let (sequence, time_ns) = (self.sequence, self.time_ns);
+        *self = Self { hello: Some(hello), canary, refused, sequence, time_ns, ..Self::default() };
     }
 
     fn toggle(&mut self, change: ToggleChange) {

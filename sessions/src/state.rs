@@ -58,10 +58,67 @@ pub struct State {
     pub dropped: u64,
     /// Things said beyond a limit, or out of range, and not kept.
     pub refused: u64,
+    /// The largest step that any event has named: the one that is going on.
+    pub step: u64,
     /// Sequence number of the last event folded.
     pub sequence: u64,
     /// Target time of the last event folded, ns.
     pub time_ns: u64,
+}
+
+impl State {
+    /// A copy without the windows of steps and spans, which are by far the largest part.
+    pub fn without_windows(&self) -> Self {
+        let (hello, graphs, hazards) = (self.hello.clone(), self.graphs.clone(), self.hazards.clone());
+        Self { hello, graphs, hazards, ..self.aggregates() }
+    }
+
+    /// A copy without what hardly ever changes either: hello, graphs and hazards.
+    pub(crate) fn aggregates(&self) -> Self {
+        // Every field by name, so that a new one is not copied, or left out, unseen.
+        let Self {
+            hello: _,
+            toggles,
+            graphs: _,
+            sessions,
+            totals,
+            since_toggle,
+            toggle_step,
+            steps: _,
+            spans: _,
+            divergences,
+            hazards: _,
+            canary,
+            log,
+            metrics,
+            dropped,
+            refused,
+            step,
+            sequence,
+            time_ns,
+        } = self;
+        Self {
+            hello: None,
+            toggles: toggles.clone(),
+            graphs: BTreeMap::new(),
+            sessions: sessions.clone(),
+            totals: totals.clone(),
+            since_toggle: since_toggle.clone(),
+            toggle_step: *toggle_step,
+            steps: VecDeque::new(),
+            spans: VecDeque::new(),
+            divergences: divergences.clone(),
+            hazards: Vec::new(),
+            canary: canary.clone(),
+            log: log.clone(),
+            metrics: metrics.clone(),
+            dropped: *dropped,
+            refused: *refused,
+            step: *step,
+            sequence: *sequence,
+            time_ns: *time_ns,
+        }
+    }
 }
 
 /// One session as far as known.
@@ -183,4 +240,11 @@ pub struct Canary {
     pub violations: VecDeque<(u64, PageRef)>,
     /// The last report.
     pub last: Option<CanaryReport>,
+}
+
+impl Canary {
+    /// The last step in which a page changed, declared or not, if that was seen.
+    pub fn last_write(&self, page: PageRef) -> Option<u64> {
+        *self.last_written.get(usize::from(page.pool))?.get(page.page as usize)?
+    }
 }

@@ -91,7 +91,7 @@ impl Channel {
         let data = self.data_schema();
         if self == Self::Keyframes {
             return format!(
-                r#"{{"type":"object","required":["step","keyframe"],"properties":{{"step":{{"type":"integer"}},"keyframe":{data}}}}}"#
+                r#"{{"type":"object","required":["step","keyframe"],"properties":{{"step":{{"type":"integer"}},"opens":{{"type":"boolean"}},"keyframe":{data}}}}}"#
             );
         }
         format!(
@@ -141,7 +141,7 @@ impl Channel {
                 r#"{"type":"object","description":"Telemetry that was dropped.","properties":{"dropped":{"type":"integer"}}}"#
             }
             Self::Keyframes => {
-                r#"{"type":"object","description":"Everything known of the target after the step, without its last steps and spans."}"#
+                r#"{"type":"object","description":"Everything known of the target after the step, without its last steps and spans; where it opens the recording, before the step's other events."}"#
             }
         }
     }

@@ -54,8 +54,8 @@ pub enum RecordingError {
         /// What should be there.
         expected: &'static str,
     },
-    /// One event is larger than any reader would accept.
-    #[error("An event of {bytes} bytes does not fit in {}: a message holds at most {limit} bytes.", path.display())]
+    /// One event, or the state to begin with, is larger than any reader would accept.
+    #[error("A message of {bytes} bytes does not fit in {}: a message holds at most {limit} bytes.", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,

@@ -4,36 +4,10 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use crate::EventKind;
+use crate::{Anomaly, EventKind};
 
 /// Name and media type of the attachment that holds the index.
 pub(super) const INDEX: (&str, &str) = ("coalmine.index", "application/json");
-
-/// A step in which something was wrong.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "(u64, u32, u32, u32)", into = "(u64, u32, u32, u32)")]
-pub struct Anomaly {
-    /// The step.
-    pub step: u64,
-    /// Findings about sessions' texts.
-    pub flags: u32,
-    /// Rows that differed from the step oracle's.
-    pub diverged_rows: u32,
-    /// Pages that changed undeclared.
-    pub violations: u32,
-}
-
-impl From<(u64, u32, u32, u32)> for Anomaly {
-    fn from((step, flags, diverged_rows, violations): (u64, u32, u32, u32)) -> Self {
-        Self { step, flags, diverged_rows, violations }
-    }
-}
-
-impl From<Anomaly> for (u64, u32, u32, u32) {
-    fn from(anomaly: Anomaly) -> Self {
-        (anomaly.step, anomaly.flags, anomaly.diverged_rows, anomaly.violations)
-    }
-}
 
 /// A chunk of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +45,9 @@ pub(super) struct Index {
     /// Step events.
     pub(super) steps: u64,
     pub(super) chunks: Vec<Chunk>,
+    /// Whether the recording begins with its first keyframe, which then holds *before* its step's events.
+    #[serde(default)]
+    pub(super) opens: bool,
     /// Step after which the keyframe holds, and its chunk.
     pub(super) keyframes: Vec<(u64, usize)>,
     pub(super) anomalies: Vec<Anomaly>,
@@ -79,28 +56,15 @@ pub(super) struct Index {
 impl Index {
     /// Adds what is wrong in an event of `step`, which must not lie before the last one added, and counts steps.
     pub(super) fn note(&mut self, step: u64, kind: &EventKind) {
-        let mut seen = Anomaly { step, ..Anomaly::default() };
-        match kind {
-            EventKind::Step(end) => {
-                self.steps += 1;
-                seen.diverged_rows = saturated(end.diverged_rows.len());
-            }
-            EventKind::Session(change) => seen.flags = change.flag.is_some().into(),
-            EventKind::Canary(report) => seen.violations = saturated(report.violations.len()),
-            _ => {}
-        }
-        if seen != (Anomaly { step, ..Anomaly::default() }) {
+        self.steps += u64::from(matches!(kind, EventKind::Step(_)));
+        if let Some(seen) = Anomaly::of(step, kind) {
             self.add_anomaly(seen);
         }
     }
 
     fn add_anomaly(&mut self, seen: Anomaly) {
         match self.anomalies.last_mut() {
-            Some(last) if last.step == seen.step => {
-                last.flags = last.flags.saturating_add(seen.flags);
-                last.diverged_rows = last.diverged_rows.saturating_add(seen.diverged_rows);
-                last.violations = last.violations.saturating_add(seen.violations);
-            }
+            Some(last) if last.step == seen.step => last.join(seen),
             _ => self.anomalies.push(seen),
         }
     }
@@ -109,6 +73,7 @@ impl Index {
     pub(super) fn append(&mut self, later: Self) {
         self.events += later.events;
         self.steps += later.steps;
+        self.opens |= later.opens;
         self.chunks.extend(later.chunks);
         self.keyframes.extend(later.keyframes);
         later.anomalies.into_iter().for_each(|anomaly| self.add_anomaly(anomaly));
@@ -123,6 +88,7 @@ impl Index {
             })
             && self.keyframes.is_sorted_by(|one, next| one.0 < next.0 && one.1 <= next.1)
             && self.keyframes.iter().all(|&(_, chunk)| chunk < chunks.len())
+            && (!self.opens || self.opening().is_some_and(|(held, chunk)| chunk == 0 && held == chunks[0].first_step))
             && self.anomalies.is_sorted_by(|one, next| one.step < next.step)
     }
 
@@ -133,13 +99,24 @@ impl Index {
         start..end.max(start)
     }
 
-    /// The last keyframe that holds after `step` or an earlier one.
+    /// The keyframe that the recording begins with.
+    pub(super) fn opening(&self) -> Option<(u64, usize)> {
+        self.keyframes.first().copied().filter(|_| self.opens)
+    }
+
+    /// The last keyframe that the state after `step` can be made from.
     pub(super) fn keyframe_before(&self, step: u64) -> Option<(u64, usize)> {
         let after = self.keyframes.partition_point(|&(held, _)| held <= step);
         self.keyframes[..after].last().copied()
     }
-}
 
-fn saturated(count: usize) -> u32 {
-    count.try_into().unwrap_or(u32::MAX)
+    /// The steps up to `step` whose events are not in a keyframe.
+    pub(super) fn steps_since(&self, keyframe: (u64, usize), step: u64) -> RangeInclusive<u64> {
+        let held = keyframe.0;
+        if self.opening() == Some(keyframe) {
+            return held..=step;
+        }
+        // No range of one bound can be empty at the largest step.
+        if held < step { held + 1..=step } else { RangeInclusive::new(1, 0) }
+    }
 }

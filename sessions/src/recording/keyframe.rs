@@ -20,13 +20,19 @@ const COUNT_LIMIT: u64 = 1 << 48;
 pub(super) struct KeyframeMessage<'a> {
     /// The step after which it holds.
     pub(super) step: u64,
+    /// Whether the recording begins with it, in the middle of a run: it then holds before those of its step's events
+    /// that follow.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) opens: bool,
     pub(super) keyframe: Keyframe<'a>,
 }
 
-/// What only the message's step is needed of.
+/// What tells where a keyframe stands.
 #[derive(Deserialize)]
 pub(super) struct KeyframeStep {
     pub(super) step: u64,
+    #[serde(default)]
+    pub(super) opens: bool,
 }
 
 /// A [`State`] without its steps and spans.
@@ -51,6 +57,9 @@ pub(super) struct Keyframe<'a> {
     metrics: Vec<Measured>,
     dropped: u64,
     refused: u64,
+    /// As in the state; early files lack it, and then it is the step after which the keyframe holds.
+    #[serde(default)]
+    named_step: Option<u64>,
     sequence: u64,
     time_ns: u64,
 }
@@ -76,13 +85,14 @@ impl<'a> Keyframe<'a> {
             metrics: state.metrics.iter().map(metric).collect(),
             dropped: state.dropped,
             refused: state.refused,
+            named_step: Some(state.step),
             sequence: state.sequence,
             time_ns: state.time_ns,
         }
     }
 
-    /// The state. Whatever the reducer bounds goes through it; the rest is bounded here.
-    pub(super) fn into_state(self) -> serde_json::Result<State> {
+    /// The state after `step`. Whatever the reducer bounds goes through it; the rest is bounded here.
+    pub(super) fn into_state(self, step: u64) -> serde_json::Result<State> {
         let mut state = State::default();
         let mut fold = |kind| state.apply_owned(Event { sequence: 0, time_ns: 0, kind });
         if let Some(hello) = self.hello.into_owned() {
@@ -119,6 +129,7 @@ impl<'a> Keyframe<'a> {
         state.since_toggle = plausible(self.since_toggle)?;
         state.dropped = self.dropped;
         state.refused = self.refused.min(COUNT_LIMIT);
+        state.step = self.named_step.unwrap_or(step);
         state.sequence = self.sequence;
         state.time_ns = self.time_ns;
         Ok(state)

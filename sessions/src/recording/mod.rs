@@ -11,7 +11,8 @@
 //!   step. `log_time` is its first event's time on the target's clock. Messages with the same MCAP sequence number
 //!   were written together, a *batch*; within one, the events of all channels are in the order of their `sequence`.
 //! - **Keyframe.** About every [`KEYFRAME_STEPS`], on `/keyframes`: the state without its windows of
-//!   steps and spans, and the step where these windows begin.
+//!   steps and spans, and the step where these windows begin. A recording that began in the middle of a run opens with
+//!   one, marked `"opens":true`: what was known then.
 //! - **Index.** At the end, an attachment: the steps of every chunk, the keyframes, the anomalies. A file
 //!   that was cut off has none, and is read from start to end once to make it.
 //!
@@ -35,8 +36,8 @@ mod tests;
 mod wire;
 mod writer;
 
+pub use crate::Anomaly;
 pub use error::RecordingError;
-pub use index::Anomaly;
 pub use manifest::{FORMAT_VERSION, Manifest, Redaction};
 pub use reader::{Events, Recording, Recovery};
 pub use replay::{FASTEST, Replay, SLOWEST};

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use super::channel::Channel;
 use super::container::{Channels, Container};
-use super::index::{Anomaly, Index};
+use super::index::Index;
 use super::keyframe::{KeyframeMessage, KeyframeStep};
 use super::scan::{read_index, read_manifest, scan};
 use super::wire::read_events;
 use super::{Manifest, RecordingError};
-use crate::{Event, PageRef, State};
+use crate::{Anomaly, Event, PageRef, State};
 
 /// A recording open for reading. Only its index is held in memory.
 pub struct Recording {
@@ -88,7 +88,10 @@ impl Recording {
         Events { recording: self, steps, chunks, waiting: VecDeque::new() }
     }
 
-    /// What all events up to the end of a step fold to. Beyond the last step that is the end of the recording.
+    /// What all events up to the end of a step fold to. Beyond the last step that is the end of the recording; before
+    /// the first, nothing is known.
+    ///
+    /// The windows of steps and spans of a recording that began in the middle of a run begin with the recording.
     pub fn state_at(&self, step: u64) -> Result<State, RecordingError> {
         let Some(held) = self.index.keyframe_before(step) else {
             let mut state = State::default();
@@ -96,30 +99,31 @@ impl Recording {
             return Ok(state);
         };
         let (mut state, window_from) = self.keyframe(held)?;
-        // A keyframe lacks the windows of steps and spans; no other event bears on these.
-        let mut windows = State::default();
-        let bears = |channel| matches!(channel, Channel::Hello | Channel::Steps | Channel::Spans);
-        self.fold(&mut windows, window_from..=held.0, bears)?;
-        state.steps = windows.steps;
-        state.spans = windows.spans;
-        if held.0 < step {
-            self.fold(&mut state, held.0 + 1..=step, |_| true)?;
+        if self.index.opening() != Some(held) {
+            // A keyframe lacks the windows of steps and spans; no other event bears on these.
+            let mut windows = State::default();
+            let bears = |channel| matches!(channel, Channel::Hello | Channel::Steps | Channel::Spans);
+            self.fold(&mut windows, window_from..=held.0, bears)?;
+            state.steps = windows.steps;
+            state.spans = windows.spans;
         }
+        self.fold(&mut state, self.index.steps_since(held, step), |_| true)?;
         Ok(state)
     }
 
     /// The last step before `step` in which a page changed, declared or not.
     pub fn last_write_of(&self, page: PageRef, step: u64) -> Result<Option<u64>, RecordingError> {
         let Some(last) = step.checked_sub(1) else { return Ok(None) };
-        let (mut state, from) = match self.index.keyframe_before(last) {
-            Some(held) => (self.keyframe(held)?.0, held.0.saturating_add(1)),
-            None => (State::default(), 0),
+        let (mut state, steps) = match self.index.keyframe_before(last) {
+            Some(held) => (self.keyframe(held)?.0, self.index.steps_since(held, last)),
+            None => match self.index.opening() {
+                // What was known when the recording began may well be of before `step`.
+                Some(opening) => return Ok(self.keyframe(opening)?.0.canary.last_write(page).filter(|&at| at < step)),
+                None => (State::default(), 0..=last),
+            },
         };
-        if from <= last {
-            self.fold(&mut state, from..=last, |channel| matches!(channel, Channel::Hello | Channel::Canary))?;
-        }
-        let table = state.canary.last_written.get(usize::from(page.pool));
-        Ok(table.and_then(|table| table.get(page.page as usize).copied()).flatten())
+        self.fold(&mut state, steps, |channel| matches!(channel, Channel::Hello | Channel::Canary))?;
+        Ok(state.canary.last_write(page))
     }
 
     /// The last step that had begun at `time_ns` of the target's clock, as far as chunks tell.
@@ -194,7 +198,7 @@ impl Recording {
                 if held.step == step {
                     let message: KeyframeMessage<'_> = serde_json::from_slice(message.json).map_err(bad)?;
                     let window_from = message.keyframe.window_from.min(step);
-                    found = Some((message.keyframe.into_state().map_err(bad)?, window_from));
+                    found = Some((message.keyframe.into_state(step).map_err(bad)?, window_from));
                 }
             }
             Ok(())

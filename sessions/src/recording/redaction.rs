@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
 
-use crate::{Event, EventKind, Sanitized};
+use crate::{Event, EventKind, Flag, Sanitized, State};
 
 /// Replaces text by hashes under a key that is drawn anew for every recording and never stored, so that nobody can
 /// find out a short text by hashing guesses.
@@ -22,15 +22,26 @@ impl Redactor {
         match &mut redacted.kind {
             EventKind::Session(change) => {
                 self.hide(&mut change.call);
-                if let Some(flag) = &mut change.flag {
-                    self.hide(&mut flag.expected);
-                    self.hide(&mut flag.found);
-                }
+                change.flag.iter_mut().for_each(|flag| self.hide_flag(flag));
             }
             EventKind::Log(line) => self.hide(&mut line.text),
             _ => {}
         }
         Cow::Owned(redacted)
+    }
+
+    /// Does to a state what [`Redactor::redact`] does to the events that it came of.
+    pub(super) fn redact_state(&self, state: &mut State) {
+        for session in state.sessions.values_mut() {
+            self.hide(&mut session.call);
+            session.flags.iter_mut().for_each(|flag| self.hide_flag(flag));
+        }
+        state.log.iter_mut().for_each(|line| self.hide(&mut line.text));
+    }
+
+    fn hide_flag(&self, flag: &mut Flag) {
+        self.hide(&mut flag.expected);
+        self.hide(&mut flag.found);
     }
 
     /// An empty text says that nothing changed, and stays empty.

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::reader::Batch;
-use super::{Anomaly, Recording, RecordingError};
-use crate::State;
+use super::{Recording, RecordingError};
+use crate::{Anomaly, State};
 
 /// Slowest speed.
 pub const SLOWEST: f64 = 0.1;

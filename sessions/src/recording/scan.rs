@@ -159,6 +159,11 @@ fn scan_message(message: &Message<'_>, step: u64, chunk: usize, found: &mut Inde
     match message.channel {
         Channel::Keyframes => {
             let held: KeyframeStep = serde_json::from_slice(message.json)?;
+            if held.opens && chunk == 0 && found.events == 0 && found.keyframes.is_empty() {
+                found.opens = true;
+                found.keyframes.push((held.step, chunk));
+                return Ok(held.step);
+            }
             if held.step >= step && found.keyframes.last().is_none_or(|&(last, _)| last < held.step) {
                 found.keyframes.push((held.step, chunk));
             }

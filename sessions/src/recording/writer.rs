@@ -64,6 +64,8 @@ pub struct RecordingWriter {
     state: State,
     /// Steps of the batches of spans that the window holds, oldest first.
     span_steps: VecDeque<u64>,
+    /// Whether the state that the recording begins with is still to be written.
+    opens: bool,
     batch: OpenBatch,
     batches: u32,
     /// The chunk that is being filled, once it holds a message.
@@ -126,6 +128,7 @@ impl RecordingWriter {
             redactor: (manifest.redaction == Redaction::Hashes).then(Redactor::new),
             state: State::default(),
             span_steps: VecDeque::new(),
+            opens: false,
             batch: OpenBatch::default(),
             batches: 0,
             chunk: None,
@@ -135,6 +138,20 @@ impl RecordingWriter {
             waiting_since: None,
             finished: false,
         })
+    }
+
+    /// Begins a recording in the middle of a run: the file opens with what is known, but without the windows of steps
+    /// and spans, at the step that is going on. That is written with the first event or tick. The events to record are
+    /// those after the last that `state` has folded.
+    pub fn begin(path: &Path, manifest: Manifest, state: &State) -> Result<Self, RecordingError> {
+        let mut writer = Self::create(path, manifest)?;
+        writer.state = state.without_windows();
+        if let Some(redactor) = &writer.redactor {
+            redactor.redact_state(&mut writer.state);
+        }
+        writer.batch.step = state.step;
+        writer.opens = true;
+        Ok(writer)
     }
 
     /// Adds an event, at `now` of wall time.
@@ -151,6 +168,7 @@ impl RecordingWriter {
     /// Writes out what has waited for [`FLUSH_AFTER`].
     pub fn tick(&mut self, now: Instant) -> Result<(), RecordingError> {
         match self.waiting_since {
+            _ if self.opens => self.flush(),
             Some(since) if now.saturating_duration_since(since) >= FLUSH_AFTER => self.flush(),
             _ => Ok(()),
         }
@@ -169,12 +187,13 @@ impl RecordingWriter {
     }
 
     fn add(&mut self, event: &Event) -> Result<(), RecordingError> {
-        let step = named_step(&event.kind).map_or(self.batch.step, |step| step.max(self.batch.step));
+        self.open()?;
+        let step = event.kind.belongs_to(self.batch.step);
         if step > self.batch.step {
             let before = self.batch.step;
             self.close_batch()?;
             if before / KEYFRAME_STEPS != step / KEYFRAME_STEPS {
-                self.write_keyframe(before)?;
+                self.write_keyframe(before, false)?;
             }
             self.batch.step = step;
             if self.chunk_bytes >= FLUSH_BYTES {
@@ -191,6 +210,7 @@ impl RecordingWriter {
                 self.span_steps.pop_front();
             }
             self.span_steps.push_back(step);
+            self.state.pass(event);
         } else {
             self.state.apply(event);
         }
@@ -207,14 +227,28 @@ impl RecordingWriter {
         drained
     }
 
-    fn write_keyframe(&mut self, step: u64) -> Result<(), RecordingError> {
+    /// Writes what the recording begins with, unless that is done.
+    fn open(&mut self) -> Result<(), RecordingError> {
+        if std::mem::replace(&mut self.opens, false) {
+            self.write_keyframe(self.batch.step, true)?;
+            self.index.opens = !self.index.keyframes.is_empty();
+        }
+        Ok(())
+    }
+
+    /// Writes the state, unless there is a keyframe of that step already.
+    fn write_keyframe(&mut self, step: u64, opens: bool) -> Result<(), RecordingError> {
+        if self.index.keyframes.last().is_some_and(|last| last.0 == step) {
+            return Ok(());
+        }
         let steps = self.state.steps.front().map(|step| step.step);
         let window_from = steps.into_iter().chain(self.span_steps.front().copied()).min().unwrap_or(step);
-        let message = KeyframeMessage { step, keyframe: Keyframe::of(&self.state, window_from) };
+        let message = KeyframeMessage { step, opens, keyframe: Keyframe::of(&self.state, window_from) };
         let json = serde_json::to_vec(&message).map_err(|error| refused(&self.path, McapError::Io(error.into())))?;
-        // A state this large is read from an earlier keyframe.
         if json.len() + FLUSH_BYTES > RECORD_LIMIT {
-            return Ok(());
+            let (path, limit) = (self.path.clone(), RECORD_LIMIT - FLUSH_BYTES);
+            // A state this large is read from an earlier keyframe, if there is one.
+            return if opens { Err(RecordingError::TooLarge { path, bytes: json.len(), limit }) } else { Ok(()) };
         }
         let number = self.batches;
         self.batches = self.batches.wrapping_add(1);
@@ -250,6 +284,7 @@ impl RecordingWriter {
     }
 
     fn flush(&mut self) -> Result<(), RecordingError> {
+        self.open()?;
         self.close_batch()?;
         self.close_chunk()?;
         self.waiting_since = None;
@@ -301,25 +336,6 @@ fn refused(path: &Path, error: McapError) -> RecordingError {
         other => io::Error::other(other),
     };
     RecordingError::Io { path: path.to_owned(), action: "write", source }
-}
-
-/// The step that an event names as that in which it happened.
-fn named_step(kind: &EventKind) -> Option<u64> {
-    match kind {
-        EventKind::Toggle(change) => Some(change.step),
-        EventKind::Step(step) => Some(step.step),
-        EventKind::Spans(batch) => Some(batch.step),
-        EventKind::Canary(report) => Some(report.step),
-        EventKind::Session(change) => Some(change.step),
-        EventKind::Differential(divergence) => Some(divergence.step),
-        EventKind::Hello(_)
-        | EventKind::Graph(_)
-        | EventKind::Hazard(_)
-        | EventKind::Metric(_)
-        | EventKind::Log(_)
-        | EventKind::Ack(_)
-        | EventKind::Gap(_) => None,
-    }
 }
 
 /// Counts the bytes written.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+use crate::csv::write_line;
 use crate::recording::{Recording, RecordingError};
 use crate::{EventKind, Hello, SessionChange, SpanBatch, State, Step};
 
@@ -17,9 +18,7 @@ pub enum Table {
     Spans,
 }
 
-/// Writes a table as CSV with a line of names (RFC 4180, but with plain line feeds).
-///
-/// A text that a spreadsheet would take for a formula gets an apostrophe in front.
+/// Writes a table as CSV with a line of names, escaped as [`write_line`] does.
 pub fn csv(recording: &Recording, table: Table, mut writer: impl Write) -> Result<(), RecordingError> {
     let names = match table {
         Table::Steps => "step,start_ns,end_ns,rows,bucket,captured,overlapped,nodes,oracle,diverged_rows,witnesses",
@@ -32,9 +31,9 @@ pub fn csv(recording: &Recording, table: Table, mut writer: impl Write) -> Resul
     for event in recording.events_in(0..=u64::MAX) {
         let event = event?;
         match &event.kind {
-            EventKind::Step(end) if table == Table::Steps => line(&mut writer, step(end))?,
+            EventKind::Step(end) if table == Table::Steps => write_line(&mut writer, step(end))?,
             EventKind::Session(change) if table == Table::Sessions => {
-                line(&mut writer, session(event.time_ns, change))?;
+                write_line(&mut writer, session(event.time_ns, change))?;
             }
             EventKind::Spans(batch) if table == Table::Spans => spans(&mut writer, batch, &named)?,
             EventKind::Hello(_) | EventKind::Graph(_) => named.apply_owned(event),
@@ -84,7 +83,7 @@ fn spans(writer: &mut impl Write, batch: &SpanBatch, named: &State) -> io::Resul
     let graph = named.graphs.get(&batch.graph);
     for span in &batch.spans {
         let name = graph.and_then(|graph| graph.nodes.get(span.node as usize));
-        let fields = [
+        let fields: [Cow<'_, str>; 7] = [
             batch.step.to_string().into(),
             batch.graph.to_string().into(),
             span.node.to_string().into(),
@@ -93,7 +92,7 @@ fn spans(writer: &mut impl Write, batch: &SpanBatch, named: &State) -> io::Resul
             span.start_ns.to_string().into(),
             span.duration_ns.to_string().into(),
         ];
-        line(writer, fields)?;
+        write_line(writer, fields)?;
     }
     Ok(())
 }
@@ -102,21 +101,4 @@ fn spans(writer: &mut impl Write, batch: &SpanBatch, named: &State) -> io::Resul
 pub(super) fn lane_name(hello: Option<&Hello>, lane: u8) -> Cow<'_, str> {
     let name = hello.and_then(|hello| hello.lanes.get(usize::from(lane)));
     name.map_or_else(|| lane.to_string().into(), |name| name.as_str().into())
-}
-
-fn line<'a>(writer: &mut impl Write, fields: impl IntoIterator<Item = Cow<'a, str>>) -> io::Result<()> {
-    for (number, field) in fields.into_iter().enumerate() {
-        if number > 0 {
-            writer.write_all(b",")?;
-        }
-        writer.write_all(cell(&field).as_bytes())?;
-    }
-    writer.write_all(b"\n")
-}
-
-/// A field as it stands in the file. Line breaks cannot occur, as all text is sanitized.
-fn cell(text: &str) -> Cow<'_, str> {
-    let formula = text.starts_with(['=', '+', '-', '@']);
-    let text: Cow<'_, str> = if formula { format!("'{text}").into() } else { text.into() };
-    if text.contains(['"', ',']) { format!("\"{}\"", text.replace('"', "\"\"")).into() } else { text }
 }

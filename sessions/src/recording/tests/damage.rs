@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::synthetic::{Shape, events};
 use super::{Scratch, record, written_out};
 use crate::recording::container::{Channels, Container};
 use crate::recording::export::{Table, csv, json, perfetto};
 use crate::recording::keyframe::Keyframe;
 use crate::recording::scan::{read_index, read_manifest, scan};
 use crate::recording::{Manifest, Recording, RecordingError, RecordingWriter, Recovery, Replay};
+use crate::synthetic::{Shape, events};
 use crate::{Event, PageRef, State};
 
 /// A recording of `events` as a kill leaves it: its bytes, and how many events were written out at which length.
@@ -152,7 +152,7 @@ fn a_file_that_is_there_is_not_written_over_and_others_are_refused() {
 #[test]
 fn a_forged_keyframe_cannot_overflow_the_reducer() {
     let honest = serde_json::to_value(Keyframe::of(&State::default(), 0)).unwrap();
-    let read = |value| serde_json::from_value::<Keyframe<'_>>(value).and_then(Keyframe::into_state);
+    let read = |value| serde_json::from_value::<Keyframe<'_>>(value).and_then(|keyframe| keyframe.into_state(0));
     read(honest.clone()).unwrap();
     for (path, value) in [
         ("/totals/steps", serde_json::json!(u64::MAX)),

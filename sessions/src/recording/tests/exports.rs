@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::synthetic::{Shape, events};
 use super::{Scratch, open, record};
 use crate::recording::export::{Table, csv, json, perfetto};
 use crate::recording::{Manifest, Recording};
+use crate::synthetic::{Shape, events};
 use crate::{Event, EventKind, SessionChange};
 
 fn recording(scratch: &Scratch, events: &[Event]) -> Recording {

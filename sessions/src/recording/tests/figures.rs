@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::synthetic::{Shape, events};
 use super::{Scratch, open};
+use crate::Event;
 use crate::recording::{Manifest, Recording, RecordingWriter};
-use crate::{Event, EventKind};
+use crate::synthetic::{Shape, events, later};
 
 #[test]
 fn a_span_takes_at_most_30_bytes() {
@@ -71,24 +71,4 @@ fn an_hour() {
 fn processor_seconds() -> f64 {
     let run = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     run.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
-}
-
-/// The event as it would come so many steps later.
-fn later(event: &Event, steps: u64, sequence: u64) -> Event {
-    let mut event = event.clone();
-    event.sequence += sequence;
-    event.time_ns += steps * 30_000_000;
-    match &mut event.kind {
-        EventKind::Toggle(change) => change.step += steps,
-        EventKind::Step(step) => step.step += steps,
-        EventKind::Spans(batch) => {
-            batch.step += steps;
-            batch.spans.iter_mut().for_each(|span| span.start_ns += steps * 30_000_000);
-        }
-        EventKind::Canary(report) => report.step += steps,
-        EventKind::Session(change) => change.step += steps,
-        EventKind::Differential(divergence) => divergence.step += steps,
-        _ => {}
-    }
-    event
 }

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::synthetic::{Shape, events};
 use super::{folded, open, written_out};
 use crate::Event;
 use crate::recording::{Manifest, RecordingWriter};
+use crate::synthetic::{Shape, events};
 
 fn fixture(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("recordings/version-{version}.mcap"))

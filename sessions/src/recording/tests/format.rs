@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::synthetic::{Shape, events};
 use super::{Scratch, record};
 use crate::recording::Manifest;
 use crate::recording::channel::Channel;
+use crate::synthetic::{Shape, events};
 
 /// Fails unless `value` is as `schema` says, and every property of it is described.
 fn check(value: &Value, schema: &Value, at: &str) {

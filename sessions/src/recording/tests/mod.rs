@@ -1,5 +1,6 @@
 //! Recordings, from their events to their bytes and back.
 
+mod beginning;
 mod damage;
 mod exports;
 mod figures;
@@ -7,7 +8,6 @@ mod fixture;
 mod format;
 mod playback;
 mod round_trip;
-mod synthetic;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::synthetic::{Shape, events};
 use super::{Scratch, folded, open, record, written_out};
 use crate::Event;
 use crate::recording::{FASTEST, Manifest, Replay, SLOWEST};
+use crate::synthetic::{Shape, events};
 
 fn replay(name: &str, shape: &Shape) -> (Scratch, Vec<Event>, Replay) {
     let scratch = Scratch::new(name);

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::synthetic::{Shape, events};
 use super::{Scratch, folded, open, record, steps, written_out};
 use crate::recording::{Manifest, Recorded, Recording, RecordingWriter, Redaction};
+use crate::synthetic::{Shape, events};
 use crate::{Event, EventKind, Metric, PageRef, Sanitized, State};
 
 fn read(recording: &Recording) -> Vec<Event> {

@@ -1,15 +1,15 @@
-//! A made-up stream of events, the same for the same seed.
+//! A made-up stream of events, the same for the same seed; for tests and benchmarks.
 
-use crate::*;
+use coalmine_sessions::*;
 
 /// What the stream is like.
-pub(super) struct Shape {
-    pub(super) seed: u64,
-    pub(super) steps: u64,
-    pub(super) nodes: u32,
-    pub(super) sessions: u64,
+pub(crate) struct Shape {
+    pub(crate) seed: u64,
+    pub(crate) steps: u64,
+    pub(crate) nodes: u32,
+    pub(crate) sessions: u64,
     /// One batch of spans in so many is missing, as if dropped; 0 for none.
-    pub(super) spans_dropped: u64,
+    pub(crate) spans_dropped: u64,
 }
 
 impl Default for Shape {
@@ -43,7 +43,7 @@ impl Stream {
 const LANES: [&str; 4] = ["main", "kv", "indexer", "compressor"];
 const POOLS: u16 = 6;
 
-pub(super) fn events(shape: &Shape) -> Vec<Event> {
+pub(crate) fn events(shape: &Shape) -> Vec<Event> {
     let mut stream = Stream { random: shape.seed, time_ns: 0, events: Vec::new() };
     let pool = |layer| Pool { family: "index-k".into(), layer, pages: 64, page_bytes: 8_448 };
     stream.says(EventKind::Hello(Box::new(Hello {
@@ -161,4 +161,25 @@ fn one_step(stream: &mut Stream, shape: &Shape, step: u64) {
             text: "A private line, with \u{202e} in it.".into(),
         }));
     }
+}
+
+/// The event as it would come so many steps and events later.
+#[allow(dead_code, reason = "tests are content with short streams")]
+pub(crate) fn later(event: &Event, steps: u64, sequence: u64) -> Event {
+    let mut event = event.clone();
+    event.sequence += sequence;
+    event.time_ns += steps * 30_000_000;
+    match &mut event.kind {
+        EventKind::Toggle(change) => change.step += steps,
+        EventKind::Step(step) => step.step += steps,
+        EventKind::Spans(batch) => {
+            batch.step += steps;
+            batch.spans.iter_mut().for_each(|span| span.start_ns += steps * 30_000_000);
+        }
+        EventKind::Canary(report) => report.step += steps,
+        EventKind::Session(change) => change.step += steps,
+        EventKind::Differential(divergence) => divergence.step += steps,
+        _ => {}
+    }
+    event
 }
