@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use coalmine::console::{App, ConsoleOptions};
+use coalmine::console::{App, ConsoleOptions, Target};
 use coalmine::engine::{Engine, EngineOptions, OVERLAP_ROWS, ServedShape};
 use coalmine::{DEMO_MODEL, demo_checkpoint};
 use coalmine_kernels::Compute;
@@ -98,9 +98,13 @@ fn draw(criterion: &mut Criterion) {
         ("toggles", "5z"),
         ("help", "?"),
     ] {
+        let (sender, receiver) = event_queue(events.len());
         let (commands, _asked) = mpsc::channel();
-        let mut app = App::new(commands, &ConsoleOptions::default());
-        app.receive(events.iter().cloned());
+        let target = Target::Live { events: receiver, commands, ask_first: false };
+        let mut app = App::new(target, ConsoleOptions::default());
+        for event in &events {
+            sender.send(event.kind.clone(), event.time_ns);
+        }
         while app.fold() {}
         for key in keys.chars() {
             app.key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE));

@@ -1,8 +1,10 @@
 //! A recording as the console shows it, as an [asciicast v3](https://docs.asciinema.org/manual/asciicast/v3/) file.
 
 use std::{
+    cell::RefCell,
     io::{self, Write},
     path::Path,
+    rc::Rc,
     sync::{
         Arc,
         mpsc::{Receiver, channel},
@@ -83,22 +85,24 @@ pub fn write(path: &Path, (columns, rows): (u16, u16), speed: Option<f64>, mut o
 struct Player {
     app: App,
     woken: Receiver<()>,
-    terminal: Terminal<CrosstermBackend<Vec<u8>>>,
+    terminal: Terminal<CrosstermBackend<Screen>>,
+    screen: Screen,
 }
 
 impl Player {
     fn new(handle: ReplayHandle, columns: u16, rows: u16) -> Result<Self, CastError> {
         // A cast has its colours whatever the terminal that it is made from.
         style::force_color_output(true);
+        let screen = Screen::default();
         let viewport = Viewport::Fixed(Rect::new(0, 0, columns, rows));
-        let terminal = Terminal::with_options(CrosstermBackend::new(Vec::new()), TerminalOptions { viewport })?;
-        let (mut app, _) = App::new(Target::Replay(handle), ConsoleOptions::default());
+        let terminal = Terminal::with_options(CrosstermBackend::new(Screen::clone(&screen)), TerminalOptions { viewport })?;
+        let mut app = App::new(Target::Replay(handle), ConsoleOptions::default());
         let (wake, woken) = channel();
         app.set_waker(Arc::new(move || {
             // The player may have gone meanwhile.
             let _ = wake.send(());
         }));
-        Ok(Self { app, woken, terminal })
+        Ok(Self { app, woken, terminal, screen })
     }
 
     /// Goes to a place and says what time it is there, ns on the target's clock.
@@ -117,7 +121,22 @@ impl Player {
     /// What a terminal has to be sent to show what is so now.
     fn draw(&mut self) -> io::Result<String> {
         self.terminal.draw(|frame| self.app.draw(frame.area(), frame.buffer_mut()))?;
-        let bytes = std::mem::take(self.terminal.backend_mut().writer_mut());
+        let bytes = self.screen.0.take();
         Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// What was drawn and not yet taken.
+#[derive(Clone, Default)]
+struct Screen(Rc<RefCell<Vec<u8>>>);
+
+impl Write for Screen {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

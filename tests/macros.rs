@@ -10,7 +10,8 @@ use std::fs;
 use std::path::Path;
 
 use coalmine::engine::{EngineOptions, OVERLAP_ROWS, ServedShape};
-use coalmine::macro_run::{MacroRun, known_commands, load_macro, play, read_source};
+use coalmine::console::known_commands;
+use coalmine::macro_run::{MacroRun, load_macro, play, read_source};
 use coalmine::{DEMO_MODEL, demo_checkpoint};
 use coalmine_kernels::Compute;
 use coalmine_kernels::math::Cpu;

@@ -245,7 +245,7 @@ fn parse_nanoseconds(text: &str) -> Option<u32> {
 }
 
 /// The candidate that `text` was most likely meant to be, if any is close.
-pub(crate) fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // Edit distance takes time in the product of the lengths, and nothing so long is a slip of the finger.
     if text.len() > 64 {
         return None;

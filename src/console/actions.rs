@@ -426,7 +426,7 @@ impl App {
         let path = match file {
             Some(file) => PathBuf::from(file),
             None => {
-                let now = jiff::Zoned::now().strftime("%Y-%m-%d-%H%M%S");
+                let now = jiff::ZonedDateTime::now().strftime("%Y-%m-%d-%H%M%S");
                 self.options.recordings.join(format!("{now}.mcap"))
             }
         };

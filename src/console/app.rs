@@ -10,7 +10,7 @@ use coalmine_panes::{
     TimelineView, TogglesView, picture,
 };
 use coalmine_sessions::{
-    CommandKind, Event, LogLevel, State,
+    CommandKind, LogLevel, State,
     macros::{Chord, MacroRecorder},
 };
 use crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
@@ -133,14 +133,14 @@ pub struct App {
 }
 
 impl App {
-    /// A console that looks at a target. What a live one says is handed to [`Self::receive`].
-    pub fn new(target: Target, options: ConsoleOptions) -> (Self, Option<coalmine_sessions::EventReceiver>) {
-        let (source, events) = match target {
+    /// A console that looks at a target.
+    pub fn new(target: Target, options: ConsoleOptions) -> Self {
+        let source = match target {
             Target::Live { events, commands, ask_first } => {
                 let ask_first = ask_first && !options.allow_mutations;
-                (Source::Live(Box::new(Live::new(commands, options.pace, ask_first))), Some(events))
+                Source::Live(Box::new(Live::new(events, commands, options.pace, ask_first)))
             }
-            Target::Replay(handle) => (Source::Replay(Replayed::new(handle)), None),
+            Target::Replay(handle) => Source::Replay(Replayed::new(handle)),
         };
         let mut app = Self {
             theme: options.theme(),
@@ -174,23 +174,17 @@ impl App {
         if let Some(script) = app.options.play.take() {
             app.play_loaded(script);
         }
-        (app, events)
+        app
     }
 
     /// What to call when something may have happened that [`Self::fold`] will see.
     pub fn set_waker(&mut self, waker: Waker) {
-        if let Source::Replay(replay) = &self.source {
-            let waker = Waker::clone(&waker);
-            replay.handle().set_waker(Box::new(move || waker()));
+        let then = Waker::clone(&waker);
+        match &self.source {
+            Source::Live(live) => live.set_waker(Box::new(move || then())),
+            Source::Replay(replay) => replay.handle().set_waker(Box::new(move || then())),
         }
         self.jobs.set_waker(waker);
-    }
-
-    /// Takes events to fold when there is time.
-    pub fn receive(&mut self, events: impl IntoIterator<Item = Event>) {
-        if let Source::Live(live) = &mut self.source {
-            live.receive(events);
-        }
     }
 
     /// Takes in for a few milliseconds what has happened outside; `false` when nothing is left.
@@ -223,6 +217,9 @@ impl App {
                 }
             }
         }
+        if self.source.live().is_some_and(Live::has_ended) {
+            self.target_ended();
+        }
         self.source.live().is_some_and(Live::behind)
     }
 
@@ -241,8 +238,13 @@ impl App {
         }
     }
 
+    /// Whether a macro plays or a file is read or written.
+    pub fn is_busy(&self) -> bool {
+        self.playing.is_some() || self.jobs.busy()
+    }
+
     /// The target has ended: nothing more will come.
-    pub fn target_ended(&mut self) {
+    fn target_ended(&mut self) {
         let Source::Live(live) = &mut self.source else { return };
         if std::mem::replace(&mut live.gone, true) {
             return;
@@ -495,9 +497,8 @@ impl App {
     }
 
     /// Makes the focused pane panic when it is drawn next.
-    pub(super) fn panic_on_draw(&mut self) -> Result<(), String> {
+    pub(super) fn panic_on_draw(&mut self) {
         self.panics = true;
-        Ok(())
     }
 
     /// Draws everything.

@@ -224,7 +224,7 @@ pub const COMMANDS: &[ConsoleCommand] = &[
 ];
 
 /// The command of a name.
-pub fn command_named(name: &str) -> Option<&'static ConsoleCommand> {
+pub(super) fn command_named(name: &str) -> Option<&'static ConsoleCommand> {
     COMMANDS.iter().find(|command| command.name == name)
 }
 

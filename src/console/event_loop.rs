@@ -9,7 +9,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use coalmine_sessions::EventReceiver;
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures_core::Stream;
 use rustix::{
@@ -41,11 +40,11 @@ pub(super) fn run(target: Target, options: ConsoleOptions) -> Result<(Exit, Arra
     let noticed = Arc::clone(&wake);
     let guard = PanicGuard::install(move || noticed.notify_one());
     let (mouse, frames) = (options.mouse, options.frames_per_second);
-    let (mut app, events) = App::new(target, options);
+    let mut app = App::new(target, options);
     let woken = Arc::clone(&wake);
     let waker: Waker = Arc::new(move || woken.notify_one());
     app.set_waker(waker);
-    let result = runtime.block_on(serve(&mut app, events, mouse, frames, &wake, &guard));
+    let result = runtime.block_on(serve(&mut app, mouse, frames, &wake, &guard));
     let arrangement = app.arrangement();
     // Ends a recording, so that its index is written.
     drop(app);
@@ -62,7 +61,6 @@ pub(super) fn run(target: Target, options: ConsoleOptions) -> Result<(Exit, Arra
 
 async fn serve(
     app: &mut App,
-    events: Option<EventReceiver>,
     mouse: bool,
     frames_per_second: u16,
     wake: &Arc<Notify>,
@@ -73,17 +71,12 @@ async fn serve(
     // Before anything is waited for: the engine may take its time.
     screen.draw(app)?;
 
-    if let Some(events) = &events {
-        let woken = Arc::clone(wake);
-        events.set_waker(Box::new(move || woken.notify_one()));
-    }
     // What happened before there was a waker.
     wake.notify_one();
     let gone = watch_terminal();
     let mut input = EventStream::new();
     let interval = Duration::from_secs(1) / u32::from(frames_per_second.clamp(1, 240));
     let mut next_frame = Instant::now() + interval;
-    let mut drained = Vec::new();
     let mut more = false;
     let mut panics = 0;
     let mut own_stop = false;
@@ -113,10 +106,6 @@ async fn serve(
                 Some(event) => take_event(app, event?),
             },
             () = wake.notified() => {
-                if let Some(events) = &events {
-                    events.drain(&mut drained);
-                    app.receive(drained.drain(..));
-                }
                 for panic in guard.since(panics) {
                     panics += 1;
                     app.warn(panic);
@@ -126,9 +115,6 @@ async fn serve(
             () = yield_now(), if more => more = app.fold(),
             () = sleep_until(next_frame.into()), if app.is_dirty() => {}
             () = until(app.next_change()) => app.tick(),
-        }
-        if !more && events.as_ref().is_some_and(EventReceiver::is_closed) {
-            app.target_ended();
         }
         match app.take_request() {
             None => {}

@@ -190,7 +190,7 @@ pub fn parse_keys(text: &str) -> Result<Vec<Chord>, String> {
 }
 
 /// Keys as [`parse_keys`] reads them.
-pub fn show(chords: &[Chord]) -> String {
+pub(super) fn show(chords: &[Chord]) -> String {
     let mut text = String::new();
     for chord in chords {
         if !text.is_empty() {

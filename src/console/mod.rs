@@ -31,8 +31,9 @@ use std::io::{self, IsTerminal};
 
 pub use app::{App, Request};
 pub use arrangement::Arrangement;
-pub use command::{Action, ConsoleCommand, Kind, Parameter, Scope, pane_name, pane_named};
+pub use command::{Action, ConsoleCommand, Handler, Kind, Parameter, Scope, pane_name, pane_named};
 pub use commands::{COMMANDS, known_commands};
+pub use jobs::Waker;
 pub use keymap::{BINDINGS, Binding, Bound, Keymap, parse_keys};
 pub use layout::Shape;
 pub use options::ConsoleOptions;

@@ -78,7 +78,7 @@ impl MenuOverlay {
     /// Every command with its keys: those that `first` picks come first. What is bound with arguments of its own
     /// stands beside the bare command.
     pub(super) fn commands(help: bool, keymap: &Keymap, first: impl Fn(&ConsoleCommand) -> bool) -> Self {
-        let (mut commands, others): (Vec<_>, Vec<_>) = COMMANDS.iter().partition(|command| first(command));
+        let (mut commands, others): (Vec<&ConsoleCommand>, Vec<_>) = COMMANDS.iter().partition(|command| first(command));
         commands.extend(others);
         let mut rows = Vec::new();
         for command in commands {

@@ -156,6 +156,11 @@ impl History {
         Some(self.anomalies.get(after)?.step)
     }
 
+    /// The first step held after which a client would see wrong text.
+    pub fn first_corruption(&self) -> Option<u64> {
+        self.anomalies.iter().find(|anomaly| anomaly.flags > 0).map(|anomaly| anomaly.step)
+    }
+
     /// The last step that had begun at a time on the target's clock; `None` if that is not held any more.
     pub fn step_at_time(&self, time_ns: u64) -> Option<u64> {
         let begun = self.events.iter().rev().find(|held| held.event.time_ns <= time_ns)?;

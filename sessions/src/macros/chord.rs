@@ -106,6 +106,14 @@ impl Chord {
         Self { key, control: false, alt: false, shift: false }
     }
 
+    /// Reads one key by its character or its name, with what is held down: `x`, `ctrl-u`, `shift-tab`.
+    ///
+    /// # Errors
+    /// A full sentence about what is no key.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Self::named(text, &(0..text.len())).map_err(|fault| fault.message)
+    }
+
     /// Reads what stands between angle brackets, at `span` of its line.
     fn named(text: &str, span: &Range<usize>) -> Result<Self, Fault> {
         let mut chord = Self::plain(Key::Enter);

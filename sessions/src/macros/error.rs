@@ -63,6 +63,18 @@ impl MacroError {
         }
     }
 
+    /// An error at a span of bytes of a whole text.
+    pub fn at(file: &str, text: &str, span: Range<usize>, message: &str) -> Self {
+        let start = text.floor_char_boundary(span.start);
+        let begin = text[..start].rfind('\n').map_or(0, |end| end + 1);
+        let line = &text[begin..];
+        let line = line.lines().next().unwrap_or_default();
+        let end = text.ceil_char_boundary(span.end.max(start)).saturating_sub(begin).min(line.len());
+        let from = (start - begin).min(line.len());
+        let number = text[..begin].matches('\n').count() + 1;
+        Self::in_line(file, number, line, &Fault::new(from..end.max(from), message))
+    }
+
     pub(super) fn in_line(file: &str, line: usize, text: &str, fault: &Fault) -> Self {
         let (before, wrong, after) = text
             .get(..fault.span.start)

@@ -12,17 +12,19 @@ use super::{LINE_BYTES, MACRO_BYTES, MACRO_LINES, MACRO_STEPS};
 use crate::toggle::{nearest, suggestion};
 use crate::{Danger, ToggleAssignment, ToggleName, ToggleValue};
 
-/// The words that lines begin with, other than the console's commands.
-const VERBS: [&str; 12] =
+/// The words that lines of the language begin with, other than the console's commands.
+pub const VERBS: [&str; 12] =
     ["wait", "expect", "mark", "snapshot", "keys", "set", "toggle", "hold", "run", "step", "pace", "play"];
 
 /// A command that a console has.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct KnownCommand<'a> {
     /// Its name.
     pub name: &'a str,
     /// What it may do to the target.
     pub danger: Danger,
+    /// check
+    pub check: &'a dyn Fn(&str, &[String]) -> Result<(), (usize, String)>,
 }
 
 /// Reads a macro, whose lines may name the console's `commands`. What it plays is not looked at: see [`super::load`].

@@ -7,7 +7,7 @@ use std::{
 };
 
 use coalmine_sessions::{
-    Ack, Command, CommandId, CommandKind, Event, EventKind, History, State, ToggleName, ToggleValue,
+    Ack, Command, CommandId, CommandKind, Event, EventKind, EventReceiver, History, State, ToggleName, ToggleValue,
 };
 
 use super::{Move, Place};
@@ -29,6 +29,8 @@ pub(in crate::console) struct Live {
     history: History,
     /// What the view is pinned on, and its step.
     pinned: Option<(Option<u64>, Box<State>)>,
+    events: EventReceiver,
+    drained: Vec<Event>,
     commands: mpsc::Sender<Command>,
     next_command: CommandId,
     /// Commands sent and not yet answered, oldest first.
@@ -43,11 +45,18 @@ pub(in crate::console) struct Live {
 }
 
 impl Live {
-    pub(in crate::console) fn new(commands: mpsc::Sender<Command>, pace: Option<f64>, ask_first: bool) -> Self {
+    pub(in crate::console) fn new(
+        events: EventReceiver,
+        commands: mpsc::Sender<Command>,
+        pace: Option<f64>,
+        ask_first: bool,
+    ) -> Self {
         Self {
             state: State::default(),
             history: History::default(),
             pinned: None,
+            events,
+            drained: Vec::new(),
             commands,
             next_command: 1,
             unanswered: Vec::new(),
@@ -60,13 +69,15 @@ impl Live {
         }
     }
 
-    /// Takes events to fold when there is time.
-    pub(in crate::console) fn receive(&mut self, events: impl IntoIterator<Item = Event>) {
-        self.backlog.extend(events);
+    /// What to call when the target has said something or has ended.
+    pub(in crate::console) fn set_waker(&self, waker: Box<dyn Fn() + Send>) {
+        self.events.set_waker(waker);
     }
 
-    /// Folds received events for a few milliseconds. Says whether there were any, and pushes answers to commands.
+    /// Folds for a few milliseconds what the target said. Says whether that was anything, and pushes answers to commands.
     pub(in crate::console) fn fold(&mut self, answered: &mut Vec<Answered>) -> bool {
+        self.events.drain(&mut self.drained);
+        self.backlog.extend(self.drained.drain(..));
         let until = Instant::now() + FOLDING;
         let any = !self.backlog.is_empty();
         // The clock is read once for many events: an event may take well under a microsecond.
@@ -94,6 +105,11 @@ impl Live {
             }
         }
         any
+    }
+
+    /// Whether the target has ended and everything it said is folded.
+    pub(in crate::console) fn has_ended(&self) -> bool {
+        self.events.is_closed() && self.backlog.is_empty()
     }
 
     /// Whether there is more to fold.

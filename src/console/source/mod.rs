@@ -30,7 +30,7 @@ pub enum Target {
 
 /// A move in what is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Move {
+pub(in crate::console) enum Move {
     /// One step back.
     Back,
     /// One step on.
