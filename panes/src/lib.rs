@@ -7,6 +7,7 @@
 mod canary;
 mod chrome;
 mod difference;
+mod filter;
 mod help;
 mod log;
 mod number;
@@ -14,9 +15,12 @@ mod overview;
 mod pane;
 mod pen;
 mod sessions;
+mod sheet;
+mod table;
 mod theme;
 mod timeline;
 mod toggles;
+mod wrap;
 
 #[cfg(test)]
 mod synthetic;
@@ -24,6 +28,7 @@ mod synthetic;
 mod tests;
 
 pub use canary::CanaryView;
+pub use filter::Filter;
 pub use help::{HelpEntry, HelpView};
 pub use log::LogView;
 pub use number::{Grouped, Nanoseconds, Percent, Seconds};
@@ -31,6 +36,7 @@ pub use overview::OverviewView;
 pub use pane::{Input, Pane, PaneAction, PaneId, Scene};
 pub use pen::Pen;
 pub use sessions::{SessionsView, SortColumn};
+pub use table::{Cell, Table, TableForm};
 pub use theme::{Glyphs, Ink, Theme, ThemeName};
 pub use timeline::TimelineView;
 pub use toggles::{TogglesView, next_value};
