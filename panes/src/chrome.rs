@@ -5,7 +5,7 @@ use std::fmt;
 use ratatui::{buffer::Buffer, layout::Rect};
 
 use crate::{
-    Filter, Ink, PaneId, Pen, Scene,
+    Filter, Ink, PaneId, Pen, Scene, Theme,
     pen::{text_width, width_of},
 };
 
@@ -57,4 +57,29 @@ pub(crate) fn no_match(scene: Scene<'_>, filter: &Filter, area: Rect, buffer: &m
         .skip(2)
         .text(scene.theme.ink(Ink::Warning), "nothing matches /")
         .text(scene.theme.ink(Ink::Warning), filter.text());
+}
+
+/// Clears `area` and draws a frame with a title around it.
+pub(crate) fn frame(theme: Theme, title: &str, area: Rect, buffer: &mut Buffer) {
+    let style = theme.ink(Ink::Focus);
+    let [top_left, top_right, bottom_right, bottom_left, horizontal, vertical] = theme.glyphs.frame;
+    for row in 0..area.height {
+        let (left, middle, right) = match row {
+            0 => (top_left, horizontal, top_right),
+            row if row + 1 == area.height => (bottom_left, horizontal, bottom_right),
+            _ => (vertical, " ", vertical),
+        };
+        Pen::new(buffer, area, row)
+            .text(style, left)
+            .repeat(style, middle, area.width.saturating_sub(2))
+            .text(style, right);
+    }
+    let room = area.width.saturating_sub(6);
+    if !title.is_empty() && room > 0 {
+        Pen::new(buffer, area, 0)
+            .to(2)
+            .text(style, " ")
+            .clip(style, title, room, theme.glyphs.ellipsis)
+            .text(style, " ");
+    }
 }

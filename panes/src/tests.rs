@@ -11,7 +11,7 @@ use ratatui::{
 };
 
 use crate::{
-    CanaryView, Filter, HelpEntry, HelpView, Input, LogView, OverviewView, Pane, PaneAction, PaneId, Scene,
+    CanaryView, Filter, Input, LogView, Menu, MenuEntry, MenuView, OverviewView, Pane, PaneAction, PaneId, Scene,
     SessionsView, SortColumn, TableForm, Theme, ThemeName, TimelineView, TogglesView, synthetic::Synthetic,
     table::tabbed,
 };
@@ -464,28 +464,53 @@ fn all_of_the_overview_can_be_scrolled_to() {
     assert_eq!(pane.selected_row(&state), Some(tabbed(last)));
 }
 
-#[test]
-fn help_filters_by_what_is_typed() {
-    let entry =
-        |keys: &str, name, doc| HelpEntry { keys: keys.to_owned(), name, scope: "", doc, mutates: name == "overlap" };
-    let entries = [
-        entry("q", "quit", "Ends the console."),
-        entry("o", "overlap", "Turns multi-stream overlap on or off."),
-        entry("space", "freeze", "Freezes the view."),
+fn menu_entries() -> Vec<MenuEntry> {
+    let entry = |keys: &str, name: &str, note: &'static str, doc: &str| MenuEntry {
+        keys: keys.to_owned(),
+        name: name.to_owned(),
+        note: note.into(),
+        doc: doc.to_owned(),
+        mutates: name == "overlap",
+    };
+    let mut entries = vec![
+        entry("q or ctrl-c", "quit", "", "Closes the help, or ends the console."),
+        entry("o", "overlap", "", "Turns multi-stream overlap on or off."),
+        entry("space", "freeze", "", "Pins the view, never the collection; again to go on."),
+        entry("f", "time.fit", "timeline", "Shows the whole step."),
+        entry(
+            "",
+            "export",
+            "",
+            "Writes what the focused pane shows as a table: to a file whose name ends in .csv, .json or .txt.",
+        ),
     ];
-    let mut view = HelpView::default();
-    for size in SIZES {
+    let more = (0..20).map(|number| entry("", &format!("mark.{number}"), "", "Goes back to a mark."));
+    entries.extend(more);
+    entries
+}
+
+#[test]
+fn menu() {
+    let entries = menu_entries();
+    let mut drawings = String::new();
+    for (size, query, shown) in [
+        ((60, 15), "", (0..entries.len()).collect::<Vec<_>>()),
+        ((60, 15), "o", vec![4, 1, 3]),
+        ((80, 24), "fi", vec![3, 4]),
+        ((80, 24), "xyzzy", vec![]),
+        ((200, 60), "", (0..entries.len()).collect()),
+    ] {
         let area = Rect::new(0, 0, size.0, size.1);
         let mut buffer = Buffer::empty(area);
-        view.draw(&entries, Theme::default(), area, &mut buffer);
-        insta::assert_snapshot!(format!("help_{}x{}", size.0, size.1), text(&buffer));
+        let mut view = MenuView::default();
+        view.handle(shown.len(), Input::Down);
+        let hint = "enter runs   esc closes";
+        let menu = Menu { title: "Commands", query, entries: &entries, shown: &shown, hint };
+        view.draw(menu, Theme::default(), area, &mut buffer);
+        assert_eq!(view.selected(), 1.min(shown.len().saturating_sub(1)));
+        drawings += &format!("{}x{}\n{}\n", size.0, size.1, text(&buffer));
     }
-    for character in "OVER".chars() {
-        view.push(character);
-    }
-    assert_eq!(view.selected(&entries), Some(1));
-    assert!(view.clear());
-    assert_eq!(view.selected(&entries), Some(0));
+    insta::assert_snapshot!("menu", drawings);
 }
 
 /// What no sane target says.
@@ -647,7 +672,30 @@ proptest! {
             pane.draw(Scene { state, theme, focused }, area, &mut buffer);
         }
         OverviewView::draw_brief(Scene { state, theme, focused }, area, &mut buffer);
-        HelpView::default().draw(&[], theme, area, &mut buffer);
+    }
+
+    /// Overlays at any size, whatever is typed and shown.
+    #[test]
+    fn no_overlay_panics(
+        width in 1u16..=200,
+        height in 1u16..=60,
+        offset in 0u16..20,
+        ascii: bool,
+        query in ".{0,30}",
+        shown in proptest::collection::vec(0usize..40, 0..40),
+        inputs in proptest::collection::vec(input(), 0..10),
+    ) {
+        let theme = Theme::new(ThemeName::Dark, ascii);
+        let area = Rect::new(offset, offset, width, height);
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 160, 50));
+        let entries = menu_entries();
+        let mut view = MenuView::default();
+        for input in inputs {
+            view.handle(shown.len(), input);
+            let menu = Menu { title: &query, query: &query, entries: &entries, shown: &shown, hint: &query };
+            view.draw(menu, theme, area, &mut buffer);
+            prop_assert!(view.selected() < shown.len().max(1));
+        }
     }
 
     /// What is copied is what stands in the table, and neither can do a terminal any harm.
