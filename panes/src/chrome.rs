@@ -2,16 +2,19 @@
 
 use std::fmt;
 
-use ratatui::{buffer::Buffer, layout::Rect, style::Style};
+use ratatui::{buffer::Buffer, layout::Rect};
 
 use crate::{
-    Ink, PaneId, Pen, Scene,
+    Filter, Ink, PaneId, Pen, Scene, Theme,
     pen::{text_width, width_of},
 };
 
+/// Cells that a note is worth cutting it off for.
+const SHORTEST_NOTE: u16 = 8;
+
 /// Draws the header rule of a pane and returns what is left for its content.
 ///
-/// `note` stands at the right end of the rule if it fits beside the title.
+/// `note` stands at the right end of the rule, cut off where it does not fit beside the title.
 pub(crate) fn header(scene: Scene<'_>, id: PaneId, note: fmt::Arguments<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
     let area = area.intersection(buffer.area);
     let glyphs = scene.theme.glyphs;
@@ -26,12 +29,18 @@ pub(crate) fn header(scene: Scene<'_>, id: PaneId, note: fmt::Arguments<'_>, are
     pen.repeat(rule_style, rule, 1)
         .put(title_style, format_args!(" {} {} ", id.number(), id.title()))
         .repeat(rule_style, rule, area.width);
-    let note_width = width_of(note);
     let title_end = 1 + 3 + text_width(id.title()) + 1;
-    if note_width > 0 && area.width >= title_end + note_width + 4 {
+    let note_width = width_of(note);
+    let room = area.width.saturating_sub(title_end + 4);
+    if note_width > 0 && room >= note_width.min(SHORTEST_NOTE) {
         let ink = if scene.focused { Ink::Focus } else { Ink::Dim };
         let style = scene.theme.ink(ink);
-        pen.to(area.width - note_width - 3).put(style, format_args!(" {note} "));
+        let start = title_end + 1 + room.saturating_sub(note_width);
+        let end = area.width - 1;
+        pen.to(start).stop_at(end).put(style, format_args!(" {note} "));
+        if note_width > room {
+            pen.to(end - 2).put(style, format_args!("{} ", glyphs.ellipsis));
+        }
     }
     below(area, 1)
 }
@@ -42,18 +51,35 @@ pub(crate) fn below(area: Rect, rows: u16) -> Rect {
     Rect { y: area.y + rows, height: area.height - rows, ..area }
 }
 
-/// Writes `text` broken at spaces into `area`.
-pub(crate) fn wrapped(buffer: &mut Buffer, area: Rect, style: Style, text: &str) {
-    let mut row = 0;
-    let mut column = 0;
-    for word in text.split_whitespace() {
-        let width = text_width(word);
-        if column > 0 && column + 1 + width > area.width {
-            row += 1;
-            column = 0;
-        }
-        let gap = u16::from(column > 0);
-        Pen::new(buffer, area, row).to(column + gap).text(style, word);
-        column = column.saturating_add(gap + width);
+/// Says that a filter hides everything.
+pub(crate) fn no_match(scene: Scene<'_>, filter: &Filter, area: Rect, buffer: &mut Buffer) {
+    Pen::new(buffer, area, 0)
+        .skip(2)
+        .text(scene.theme.ink(Ink::Warning), "nothing matches /")
+        .text(scene.theme.ink(Ink::Warning), filter.text());
+}
+
+/// Clears `area` and draws a frame with a title around it.
+pub(crate) fn frame(theme: Theme, title: &str, area: Rect, buffer: &mut Buffer) {
+    let style = theme.ink(Ink::Focus);
+    let [top_left, top_right, bottom_right, bottom_left, horizontal, vertical] = theme.glyphs.frame;
+    for row in 0..area.height {
+        let (left, middle, right) = match row {
+            0 => (top_left, horizontal, top_right),
+            row if row + 1 == area.height => (bottom_left, horizontal, bottom_right),
+            _ => (vertical, " ", vertical),
+        };
+        Pen::new(buffer, area, row)
+            .text(style, left)
+            .repeat(style, middle, area.width.saturating_sub(2))
+            .text(style, right);
+    }
+    let room = area.width.saturating_sub(6);
+    if !title.is_empty() && room > 0 {
+        Pen::new(buffer, area, 0)
+            .to(2)
+            .text(style, " ")
+            .clip(style, title, room, theme.glyphs.ellipsis)
+            .text(style, " ");
     }
 }

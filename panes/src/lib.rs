@@ -7,16 +7,20 @@
 mod canary;
 mod chrome;
 mod difference;
-mod help;
+mod filter;
 mod log;
+mod menu;
 mod number;
 mod overview;
 mod pane;
 mod pen;
 mod sessions;
+mod sheet;
+mod table;
 mod theme;
 mod timeline;
 mod toggles;
+mod wrap;
 
 #[cfg(test)]
 mod synthetic;
@@ -24,13 +28,15 @@ mod synthetic;
 mod tests;
 
 pub use canary::CanaryView;
-pub use help::{HelpEntry, HelpView};
+pub use filter::Filter;
 pub use log::LogView;
+pub use menu::{Menu, MenuEntry, MenuView};
 pub use number::{Grouped, Nanoseconds, Percent, Seconds};
 pub use overview::OverviewView;
 pub use pane::{Input, Pane, PaneAction, PaneId, Scene};
 pub use pen::Pen;
 pub use sessions::{SessionsView, SortColumn};
+pub use table::{Cell, Table, TableForm};
 pub use theme::{Glyphs, Ink, Theme, ThemeName};
 pub use timeline::TimelineView;
 pub use toggles::{TogglesView, next_value};

@@ -1,17 +1,22 @@
 //! Overview: how many, how often, since when, and the last findings.
 
+use std::{cmp::Reverse, fmt};
+
 use coalmine_sessions::{Flag, LogLevel, SessionId, SessionPhase, State, ToggleName, Totals, WINDOW_STEPS};
 use ratatui::{
     buffer::Buffer,
-    layout::Rect,
+    layout::{Position, Rect},
     style::{Modifier, Style},
 };
 
 use crate::{
-    Grouped, Ink, Input, Nanoseconds, Pane, PaneAction, PaneId, Pen, Percent, Scene,
-    chrome::{below, header, wrapped},
+    Cell, Filter, Grouped, Ink, Input, Nanoseconds, Pane, PaneAction, PaneId, Pen, Percent, Scene, Table,
+    chrome::{below, header},
     difference,
+    filter::Matches,
     pen::width_of,
+    sheet::{Scroll, Sheet},
+    table::tabbed,
     toggles::current,
 };
 
@@ -22,17 +27,124 @@ const VALUES: u16 = 16;
 const NARROW_VALUES: u16 = 12;
 /// Widest that the first column of totals gets.
 const SECOND: u16 = 44;
-/// Flags shown at most.
-const FLAGS: usize = 16;
 /// Steps over which the length of a step is averaged.
 const SPEED_STEPS: usize = 32;
 
 /// What a witness is.
 const WITNESS: &str = "virtual GPU's own record";
 
-/// View of the overview. There is nothing to select: it shows what fits.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct OverviewView {}
+const COLUMNS: [&str; 11] =
+    ["name", "since", "value", "low", "high", "unit", "session", "turn", "step", "expected", "found"];
+
+/// View of the overview: how far it is scrolled, and which finding is selected.
+#[derive(Clone, Debug, Default)]
+pub struct OverviewView {
+    scroll: Scroll,
+    filter: Option<Filter>,
+    /// The finding under the cursor.
+    selected: Option<Finding>,
+    /// The findings that are shown, the newest first; kept to spare an allocation a frame.
+    findings: Vec<Finding>,
+    /// All that are known.
+    known: usize,
+    /// The row of the first finding when last drawn.
+    first_row: usize,
+}
+
+/// A wrong text, by its place among the flags of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Finding {
+    step: u64,
+    session: SessionId,
+    flag: usize,
+}
+
+impl Finding {
+    fn flag(self, state: &State) -> Option<&Flag> {
+        state.sessions.get(&self.session)?.flags.get(self.flag)
+    }
+}
+
+fn cells(id: SessionId, flag: &Flag) -> [Cell<'_>; COLUMNS.len()] {
+    [
+        flag.kind.name().into(),
+        Cell::Empty,
+        Cell::Empty,
+        Cell::Empty,
+        Cell::Empty,
+        Cell::Empty,
+        id.into(),
+        (u64::from(flag.turn) + 1).into(),
+        flag.step.into(),
+        (&flag.expected).into(),
+        (&flag.found).into(),
+    ]
+}
+
+/// Whether a finding is to be shown; `s214` finds those of a session as well as `214`.
+fn accepts(filter: &Filter, id: SessionId, flag: &Flag) -> bool {
+    filter.accepts(cells(id, flag).iter().chain([&Cell::from(format!("s{id}"))]))
+}
+
+impl OverviewView {
+    /// Draws the counts alone, without a header, to stand above another pane.
+    pub fn draw_brief(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
+        let mut sheet = Sheet::new(buffer, area, 0);
+        let mut page = Page::new(scene, &mut sheet);
+        page.brief = true;
+        if page.started() {
+            page.brief();
+        } else {
+            page.starting();
+        }
+    }
+
+    fn gather(&mut self, state: &State) {
+        self.known = 0;
+        self.findings.clear();
+        for (&session, known) in &state.sessions {
+            self.known += known.flags.len();
+            for (at, flag) in known.flags.iter().enumerate() {
+                if self.filter.as_ref().is_none_or(|filter| accepts(filter, session, flag)) {
+                    self.findings.push(Finding { step: flag.step, session, flag: at });
+                }
+            }
+        }
+        self.findings.sort_unstable_by_key(|finding| Reverse(*finding));
+    }
+
+    /// Where the selected finding is shown, if it is.
+    fn position(&self) -> Option<usize> {
+        let selected = self.selected?;
+        self.findings.binary_search_by_key(&Reverse(selected), |finding| Reverse(*finding)).ok()
+    }
+
+    fn select(&mut self, position: usize) {
+        self.selected = self.findings.get(position).copied().or(self.selected);
+    }
+
+    /// One finding on; the first one once the rows above it are scrolled through.
+    fn down(&mut self) {
+        match self.position() {
+            Some(position) if position + 1 < self.findings.len() => self.select(position + 1),
+            Some(_) => {}
+            None if self.findings.is_empty() || !self.scroll.shows(self.first_row) => {
+                self.scroll.handle(Input::Down);
+            }
+            None => self.select(0),
+        }
+    }
+
+    fn up(&mut self) {
+        match self.position() {
+            Some(0) => self.selected = None,
+            Some(position) => self.select(position - 1),
+            None => {
+                self.scroll.handle(Input::Up);
+            }
+        }
+    }
+}
 
 impl Pane for OverviewView {
     fn id(&self) -> PaneId {
@@ -40,66 +152,222 @@ impl Pane for OverviewView {
     }
 
     fn draw(&mut self, scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
-        let area = match &scene.state.hello {
-            Some(hello) => {
-                let note = format_args!("seed {}", hello.seed);
-                header(scene, self.id(), note, area, buffer)
+        self.gather(scene.state);
+        let selected = self.position();
+        let Self { scroll, filter, findings, first_row, .. } = self;
+        scroll.show(below(area, 1), buffer, |sheet| {
+            let mut page = Page::new(scene, sheet);
+            if !page.started() {
+                page.starting();
+                return None;
             }
-            None => header(scene, self.id(), format_args!(""), area, buffer),
-        };
-        let mut page = Page::new(scene, area, buffer);
-        if !page.started() {
-            page.starting();
-        } else if area.width >= TWO_COLUMNS {
-            page.wide();
+            if page.sheet.width() >= TWO_COLUMNS {
+                page.wide();
+            } else {
+                page.narrow();
+            }
+            *first_row = page.findings(findings, selected, filter.as_ref());
+            Some(*first_row + selected?)
+        });
+        let dot = scene.theme.glyphs.dot;
+        let rows = self.scroll.note(scene.theme);
+        if let Some(filter) = &self.filter {
+            let matches = Matches { filter, shown: self.findings.len(), all: self.known, dot };
+            header(scene, self.id(), format_args!("{rows}{matches}"), area, buffer);
+        } else if let Some(hello) = &scene.state.hello {
+            header(scene, self.id(), format_args!("{rows}seed {}", hello.seed), area, buffer);
         } else {
-            page.narrow();
+            header(scene, self.id(), format_args!(""), area, buffer);
         }
     }
 
-    fn handle(&mut self, _: &State, _: Input) -> Option<PaneAction> {
-        None
+    fn handle(&mut self, state: &State, input: Input) -> Option<PaneAction> {
+        self.gather(state);
+        match input {
+            Input::Enter => {
+                let finding = self.position().map(|position| self.findings[position]);
+                return finding.map(|finding| PaneAction::OpenSession(finding.session));
+            }
+            Input::Down => self.down(),
+            Input::Up => self.up(),
+            Input::NextMatch => self.select(self.position().map_or(0, |position| position + 1)),
+            Input::PreviousMatch => self.select(self.position().map_or(0, |position| position.saturating_sub(1))),
+            Input::Back => {
+                self.selected.take()?;
+            }
+            _ if self.scroll.handle(input) => self.selected = None,
+            _ => return None,
+        }
+        Some(PaneAction::Redraw)
+    }
+
+    fn click(&mut self, state: &State, area: Rect, at: Position) -> Option<PaneAction> {
+        let content = below(area, 1);
+        self.gather(state);
+        let row = self.scroll.row_at(at.y.checked_sub(content.y).filter(|_| content.contains(at))?);
+        let finding = *self.findings.get(row.checked_sub(self.first_row)?)?;
+        if self.selected == Some(finding) {
+            return Some(PaneAction::OpenSession(finding.session));
+        }
+        self.selected = Some(finding);
+        Some(PaneAction::Redraw)
+    }
+
+    /// Totals and what is so now; then the findings, which alone are filtered.
+    fn table(&mut self, state: &State) -> Table {
+        self.gather(state);
+        let mut table = Table::new(self.id().name(), &COLUMNS);
+        totals(&mut table, "start", &state.totals);
+        if state.toggle_step > 0 {
+            totals(&mut table, "flip", &state.since_toggle);
+            number(&mut table, "flip_step", "now", state.toggle_step, "step");
+        }
+        now(&mut table, state);
+        for finding in &self.findings {
+            if let Some(flag) = finding.flag(state) {
+                table.push(cells(finding.session, flag));
+            }
+        }
+        table
+    }
+
+    fn selected_row(&mut self, state: &State) -> Option<String> {
+        self.gather(state);
+        let finding = self.findings[self.position()?];
+        Some(tabbed(cells(finding.session, finding.flag(state)?)))
+    }
+
+    fn set_filter(&mut self, filter: Option<Filter>) {
+        self.filter = filter;
+    }
+
+    fn filter(&self) -> Option<&Filter> {
+        self.filter.as_ref()
     }
 }
 
-impl OverviewView {
-    /// Draws the counts alone, without a header, to stand above another pane.
-    pub fn draw_brief(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
-        let mut page = Page::new(scene, area, buffer);
-        if page.started() {
-            page.brief();
-        } else {
-            page.starting();
+fn number<'a>(table: &mut Table, name: &'a str, since: &'a str, value: impl Into<Cell<'a>>, unit: &'a str) {
+    let empty = std::iter::repeat_n(Cell::Empty, COLUMNS.len() - 6);
+    let cells = [name.into(), since.into(), value.into(), Cell::Empty, Cell::Empty, unit.into()];
+    table.push(cells.into_iter().chain(empty));
+}
+
+/// What is counted since the start or the last flip.
+fn totals(table: &mut Table, since: &str, totals: &Totals) {
+    number(table, "corrupt_sessions", since, totals.corrupted, "sessions");
+    number(table, "sessions_at_risk", since, at_risk(totals), "sessions");
+    number(table, "damaged_before", since, totals.carried_over, "sessions");
+    if at_risk(totals) > 0 {
+        let rate = totals.corruption_rate();
+        number(table, "corruption_rate", since, rate.value, "share, 95% interval");
+        if let Some(row) = table.rows.last_mut() {
+            (row[3], row[4]) = (rate.low.into(), rate.high.into());
         }
     }
+    let (median, most) = rows_per_hit_step(totals).unzip();
+    for (name, value, unit) in [
+        ("diverged_sessions", Some(totals.diverged_sessions), "sessions"),
+        ("hit_steps", Some(totals.hit_steps), "steps"),
+        ("steps", Some(totals.steps), "steps"),
+        ("rows_per_hit_median", median, "rows"),
+        ("rows_per_hit_most", most, "rows"),
+        ("witnesses", Some(totals.witnesses), "races"),
+        ("hit_steps_without_witness", Some(totals.diverged_without_witness), "steps"),
+    ] {
+        number(table, name, since, value, unit);
+    }
 }
 
-/// Rows written one after the other until the area is full.
-struct Page<'a> {
-    scene: Scene<'a>,
-    area: Rect,
-    buffer: &'a mut Buffer,
-    row: u16,
+/// What is so at the last step.
+fn now(table: &mut Table, state: &State) {
+    for (word, count) in phases(state) {
+        number(table, word, "now", count, "sessions");
+    }
+    for (name, value) in &state.metrics {
+        number(table, name, "now", *value, "");
+    }
+    if let Some(mean) = mean_step(state) {
+        number(table, "step_mean", "now", mean, "ns");
+    }
+    if let Some(step) = state.steps.back() {
+        number(table, "rows", "now", step.rows, "rows");
+        number(table, "bucket", "now", step.bucket, "rows");
+        number(table, "overlap", "now", if step.overlapped { "on" } else { "off" }, "");
+        number(table, "launch", "now", if step.captured { "captured" } else { "eager" }, "");
+    }
+    for (name, label) in SHOWN_TOGGLES {
+        number(table, label, "now", name.spec().show(current(state, name)), "");
+    }
+}
+
+/// The toggles whose values are part of the mode.
+const SHOWN_TOGGLES: [(ToggleName, &str); 2] = [(ToggleName::IndexK, "index-k"), (ToggleName::Canary, "canary")];
+
+/// Sessions by where they are.
+fn phases(state: &State) -> [(&'static str, u64); 5] {
+    let mut counts = [0u64; 4];
+    for session in state.sessions.values() {
+        match session.phase {
+            SessionPhase::Decoding => counts[0] += 1,
+            SessionPhase::Thinking => counts[1] += 1,
+            SessionPhase::Prefill | SessionPhase::Transfer => counts[2] += 1,
+            SessionPhase::Waiting => counts[3] += 1,
+            SessionPhase::Finished => {}
+        }
+    }
+    let [decoding, thinking, prefill, waiting] = counts;
+    [
+        ("decoding", decoding),
+        ("thinking", thinking),
+        ("in prefill", prefill),
+        ("waiting", waiting),
+        ("finished", state.totals.finished),
+    ]
+}
+
+/// Mean length of the last steps, ns.
+fn mean_step(state: &State) -> Option<u64> {
+    let recent = state.steps.iter().rev().take(SPEED_STEPS);
+    let (count, time) = recent.fold((0u64, 0u64), |(count, time), step| {
+        let length = step.end_ns.saturating_sub(step.start_ns);
+        (count + 1, time.saturating_add(length))
+    });
+    time.checked_div(count)
+}
+
+/// Median and most of the rows that a hit step hit.
+fn rows_per_hit_step(totals: &Totals) -> Option<(u64, u64)> {
+    let counts = &totals.rows_per_hit_step;
+    let (&most, _) = counts.last_key_value()?;
+    let hits: u64 = counts.values().sum();
+    let mut seen = 0;
+    let middle = counts.iter().find(|(_, count)| {
+        seen += **count;
+        2 * seen >= hits
+    });
+    Some((middle.map_or(most, |(rows, _)| *rows).into(), most.into()))
+}
+
+/// What is written on the sheet.
+struct Page<'s, 'b> {
+    scene: Scene<'s>,
+    sheet: &'s mut Sheet<'b>,
+    /// Column where values begin.
     values: u16,
+    /// Whether there are only so many rows, so that what does not fit in one is left out.
+    brief: bool,
 }
 
-impl<'a> Page<'a> {
-    fn new(scene: Scene<'a>, area: Rect, buffer: &'a mut Buffer) -> Self {
-        let wide = area.width >= TWO_COLUMNS;
-        Self {
-            scene,
-            area: area.intersection(buffer.area),
-            buffer,
-            row: 0,
-            values: if wide { VALUES } else { NARROW_VALUES },
-        }
+impl<'s, 'b> Page<'s, 'b> {
+    fn new(scene: Scene<'s>, sheet: &'s mut Sheet<'b>) -> Self {
+        let wide = sheet.width() >= TWO_COLUMNS;
+        Self { scene, sheet, values: if wide { VALUES } else { NARROW_VALUES }, brief: false }
     }
 
     /// A line with its label, at the column of the values.
     fn line(&mut self, ink: Ink, label: &str) -> Pen<'_> {
         let style = self.scene.theme.ink(ink);
-        let mut pen = Pen::new(self.buffer, self.area, self.row);
-        self.row = self.row.saturating_add(1);
+        let mut pen = self.sheet.line();
         pen.skip(1).text(style, label);
         if pen.column() < self.values {
             pen.to(self.values);
@@ -107,15 +375,11 @@ impl<'a> Page<'a> {
         pen
     }
 
-    /// An empty row, if at least `needed` more are left.
-    fn space(&mut self, needed: u16) {
-        if self.room() > needed {
-            self.row += 1;
+    /// An empty row, where it pushes none of `needed` more rows out of view.
+    fn space(&mut self, needed: usize) {
+        if self.sheet.room() > needed {
+            self.sheet.space();
         }
-    }
-
-    fn room(&self) -> u16 {
-        self.area.height.saturating_sub(self.row)
     }
 
     fn started(&self) -> bool {
@@ -127,9 +391,7 @@ impl<'a> Page<'a> {
         self.space(4);
         let last = self.scene.state.log.back();
         if let Some(line) = last.filter(|line| line.level == LogLevel::Error) {
-            let text = below(self.area, self.row);
-            let text = Rect { x: text.x + text.width.min(1), width: text.width.saturating_sub(2), ..text };
-            return wrapped(self.buffer, text, theme.ink(Ink::Corrupt), &line.text);
+            return self.sheet.text(theme.ink(Ink::Corrupt), 1, &line.text, |_| {});
         }
         self.line(Ink::Strong, "starting the engine").text(theme.ink(Ink::Strong), theme.glyphs.ellipsis);
         self.line(Ink::Dim, "the first steps will appear here");
@@ -173,7 +435,6 @@ impl<'a> Page<'a> {
         witnesses(&mut pen, scene, &state.totals);
         self.space(8);
         self.sparklines();
-        self.flags();
     }
 
     fn wide(&mut self) {
@@ -187,7 +448,7 @@ impl<'a> Page<'a> {
             (Ink::Dim, "  witnesses", witnesses),
         ];
         let (scene, state, theme) = (self.scene, self.scene.state, self.scene.theme);
-        let second = VALUES + ((self.area.width - VALUES) / 2).min(SECOND);
+        let second = VALUES + ((self.sheet.width() - VALUES) / 2).min(SECOND);
         let flipped = state.toggle_step > 0;
         let dim = theme.ink(Ink::Dim);
         let mut pen = self.line(Ink::Dim, "");
@@ -199,18 +460,16 @@ impl<'a> Page<'a> {
             pen.text(dim, "no toggle flipped yet");
         }
         for (ink, label, cell) in rows {
-            let row = self.row;
             let mut pen = self.line(ink, label);
             if !flipped {
                 cell(&mut pen, scene, &state.totals);
                 continue;
             }
             cell(pen.stop_at(second - 1), scene, &state.totals);
-            let mut pen = Pen::new(self.buffer, self.area, row);
-            cell(pen.to(second), scene, &state.since_toggle);
+            cell(self.sheet.same_line().to(second), scene, &state.since_toggle);
         }
         let narrow = usize::from(second - VALUES) < WITNESS.len() + 8;
-        if flipped && narrow && self.room() > 6 {
+        if flipped && narrow {
             self.line(Ink::Dim, "").text(dim, WITNESS);
         }
         if state.since_toggle.carried_over > 0 {
@@ -223,25 +482,12 @@ impl<'a> Page<'a> {
         self.mode();
         self.space(5);
         self.sparklines();
-        self.flags();
     }
 
     fn sessions(&mut self) {
-        let (scene, state) = (self.scene, self.scene.state);
-        let mut counts = [0u64; 4];
-        for session in state.sessions.values() {
-            match session.phase {
-                SessionPhase::Decoding => counts[0] += 1,
-                SessionPhase::Thinking => counts[1] += 1,
-                SessionPhase::Prefill | SessionPhase::Transfer => counts[2] += 1,
-                SessionPhase::Waiting => counts[3] += 1,
-                SessionPhase::Finished => {}
-            }
-        }
-        let words = ["decoding", "thinking", "in prefill", "waiting"];
-        let all = counts.into_iter().zip(words);
-        let mut items = Items::new(self.line(Ink::Dim, "sessions"), scene);
-        for (count, word) in all.chain([(state.totals.finished, "finished")]) {
+        let state = self.scene.state;
+        let mut items = Items::new(self, "sessions");
+        for (word, count) in phases(state) {
             if count > 0 || word == "decoding" {
                 items.add(format_args!("{}", Grouped(count)), word);
             }
@@ -249,25 +495,20 @@ impl<'a> Page<'a> {
     }
 
     fn speed(&mut self) {
-        let (scene, state) = (self.scene, self.scene.state);
-        let mut items = Items::new(self.line(Ink::Dim, "speed"), scene);
+        let state = self.scene.state;
+        let mut items = Items::new(self, "speed");
         if let Some(rate) = state.metrics.get("tokens_per_second") {
             items.add(format_args!("{}", Grouped(*rate as u64)), "tokens/s");
         }
-        let recent = state.steps.iter().rev().take(SPEED_STEPS);
-        let (count, time) = recent.fold((0u64, 0u64), |(count, time), step| {
-            let length = step.end_ns.saturating_sub(step.start_ns);
-            (count + 1, time.saturating_add(length))
-        });
-        if let (Some(step), Some(mean)) = (state.steps.back(), time.checked_div(count)) {
+        if let (Some(step), Some(mean)) = (state.steps.back(), mean_step(state)) {
             items.add(format_args!("{}", Nanoseconds(mean)), "a step");
             items.add(format_args!("{} of {}", step.rows, step.bucket), "rows");
         }
     }
 
     fn mode(&mut self) {
-        let (scene, state) = (self.scene, self.scene.state);
-        let mut items = Items::new(self.line(Ink::Dim, "mode"), scene);
+        let state = self.scene.state;
+        let mut items = Items::new(self, "mode");
         let Some(step) = state.steps.back() else {
             return;
         };
@@ -275,7 +516,7 @@ impl<'a> Page<'a> {
         let launch = if step.captured { "captured" } else { "eager" };
         items.add(format_args!("overlap {lanes}"), "");
         items.add(format_args!("{launch}"), "");
-        for (name, label) in [(ToggleName::IndexK, "index-k"), (ToggleName::Canary, "canary")] {
+        for (name, label) in SHOWN_TOGGLES {
             let value = name.spec().show(current(state, name));
             items.add(format_args!("{label} {value}"), "");
         }
@@ -287,9 +528,9 @@ impl<'a> Page<'a> {
         let (Some(first), Some(last)) = (state.steps.front(), state.steps.back()) else {
             return;
         };
-        let room = self.area.width.saturating_sub(self.values + 1);
+        let room = self.sheet.width().saturating_sub(self.values + 1);
         let width = room.min(WINDOW_STEPS as u16);
-        if self.room() < 2 || width == 0 {
+        if width == 0 {
             return;
         }
         let steps = last.step.saturating_sub(first.step).saturating_add(1);
@@ -322,54 +563,45 @@ impl<'a> Page<'a> {
                 pen.text(style, theme.glyphs.bars[bar as usize]);
             }
         }
-        if self.room() > 3 {
-            let note = format_args!("last {} steps, {per_cell} a bar", Grouped(steps));
-            let end = self.values + width;
-            let mut pen = self.line(Ink::Dim, "");
-            pen.to(end.saturating_sub(width_of(note))).put(theme.ink(Ink::Dim), note);
-        }
+        let note = format_args!("last {} steps, {per_cell} a bar", Grouped(steps));
+        let end = self.values + width;
+        let mut pen = self.line(Ink::Dim, "");
+        pen.to(end.saturating_sub(width_of(note))).put(theme.ink(Ink::Dim), note);
     }
 
-    fn flags(&mut self) {
-        let (scene, state) = (self.scene, self.scene.state);
+    /// The findings, a row each; gives the row of the first.
+    fn findings(&mut self, findings: &[Finding], selected: Option<usize>, filter: Option<&Filter>) -> usize {
+        let (scene, state, theme) = (self.scene, self.scene.state, self.scene.theme);
         self.space(5);
-        if self.room() < 2 {
-            return;
-        }
-        let wanted = usize::from(self.room().saturating_sub(1)).min(FLAGS);
-        let mut latest: [Option<(SessionId, &Flag)>; FLAGS] = [None; FLAGS];
-        let latest = &mut latest[..wanted];
-        for (&id, session) in &state.sessions {
-            for flag in &session.flags {
-                insert_latest(latest, (id, flag));
+        match filter {
+            Some(filter) if findings.is_empty() => {
+                let style = theme.ink(Ink::Warning);
+                self.line(Ink::Warning, "no wrong text matches /").text(style, filter.text());
+            }
+            None if state.totals.corrupted == 0 => {
+                self.line(Ink::Dim, "no wrong text yet");
+            }
+            _ => {
+                self.line(Ink::Dim, "last wrong texts");
             }
         }
-        if state.totals.corrupted == 0 {
-            self.line(Ink::Dim, "no wrong text yet");
-            return;
-        }
-        self.line(Ink::Dim, "last wrong texts");
-        for &(id, flag) in latest.iter().flatten() {
-            let mut pen = self.line(Ink::Dim, "");
-            pen.to(1);
-            flag_line(&mut pen, scene, id, flag);
-        }
-    }
-}
-
-/// Keeps the latest flags, the newest first.
-fn insert_latest<'s>(latest: &mut [Option<(SessionId, &'s Flag)>], candidate: (SessionId, &'s Flag)) {
-    let older = |entry: &Option<(SessionId, &Flag)>| {
-        entry.is_none_or(|(id, flag)| (flag.step, id) < (candidate.1.step, candidate.0))
-    };
-    if let Some(at) = latest.iter().position(older) {
-        latest[at..].rotate_right(1);
-        latest[at] = Some(candidate);
+        let first = self.sheet.row();
+        self.sheet.list(findings.len(), |pen, row| {
+            let finding = findings[row];
+            let Some(flag) = finding.flag(state) else {
+                return;
+            };
+            flag_line(pen.to(1), scene, finding.session, flag);
+            if selected == Some(row) && scene.focused {
+                pen.to(0).text(theme.ink(Ink::Focus), theme.glyphs.cursor).to(0).tint_row(theme.ink(Ink::Selected));
+            }
+        });
+        first
     }
 }
 
 /// One wrong text: session, turn, step, kind, expected against found.
-pub(crate) fn flag_line(pen: &mut Pen<'_>, scene: Scene<'_>, id: SessionId, flag: &Flag) {
+fn flag_line(pen: &mut Pen<'_>, scene: Scene<'_>, id: SessionId, flag: &Flag) {
     let theme = scene.theme;
     let dim = theme.ink(Ink::Dim);
     pen.text(theme.ink(Ink::Corrupt), theme.glyphs.corrupt)
@@ -383,34 +615,42 @@ pub(crate) fn flag_line(pen: &mut Pen<'_>, scene: Scene<'_>, id: SessionId, flag
     difference::draw(pen, scene, flag);
 }
 
-/// Values with their words, a dot between two, as many as fit.
-struct Items<'a> {
-    pen: Pen<'a>,
-    scene: Scene<'a>,
-    first: bool,
+/// Values with their words, a dot between two, on as many rows as they take.
+struct Items<'p, 's, 'b> {
+    page: &'p mut Page<'s, 'b>,
+    /// Where the next one begins; at the column of the values when it is the first of its row.
+    column: u16,
 }
 
-impl<'a> Items<'a> {
-    fn new(pen: Pen<'a>, scene: Scene<'a>) -> Self {
-        Self { pen, scene, first: true }
+impl<'p, 's, 'b> Items<'p, 's, 'b> {
+    fn new(page: &'p mut Page<'s, 'b>, label: &str) -> Self {
+        page.line(Ink::Dim, label);
+        let column = page.values;
+        Self { page, column }
     }
 
-    fn add(&mut self, value: std::fmt::Arguments<'_>, word: &str) {
-        let theme = self.scene.theme;
-        let gap = if self.first { 0 } else { 3 };
-        let width = width_of(value) + gap + word.len() as u16 + u16::from(!word.is_empty());
-        if self.pen.room() < width {
-            return;
+    fn add(&mut self, value: fmt::Arguments<'_>, word: &str) {
+        let (theme, values) = (self.page.scene.theme, self.page.values);
+        let width = width_of(value) + word.len() as u16 + u16::from(!word.is_empty());
+        let mut first = self.column == values;
+        if !first && self.column + 3 + width > self.page.sheet.width() {
+            if self.page.brief {
+                return;
+            }
+            self.page.line(Ink::Dim, "");
+            (first, self.column) = (true, values);
         }
-        if !self.first {
+        let mut pen = self.page.sheet.same_line();
+        pen.to(self.column);
+        if !first {
             let dot = theme.glyphs.dot;
-            self.pen.put(theme.ink(Ink::Rule), format_args!(" {dot} "));
+            pen.put(theme.ink(Ink::Rule), format_args!(" {dot} "));
         }
-        self.first = false;
-        self.pen.put(theme.ink(Ink::Text), value);
+        pen.put(theme.ink(Ink::Text), value);
         if !word.is_empty() {
-            self.pen.put(theme.ink(Ink::Dim), format_args!(" {word}"));
+            pen.put(theme.ink(Ink::Dim), format_args!(" {word}"));
         }
+        self.column = self.column.saturating_add(width + if first { 0 } else { 3 });
     }
 }
 
@@ -474,24 +714,19 @@ fn diverged_cell(pen: &mut Pen<'_>, scene: Scene<'_>, totals: &Totals) {
 fn hit_steps(pen: &mut Pen<'_>, scene: Scene<'_>, totals: &Totals) {
     let theme = scene.theme;
     let (hit, all) = (Grouped(totals.hit_steps), Grouped(totals.steps));
-    pen.put(theme.ink(Ink::Text), format_args!("{hit}")).put(theme.ink(Ink::Dim), format_args!(" of {all} steps"));
+    pen.put(theme.ink(Ink::Text), format_args!("{hit}")).put(theme.ink(Ink::Dim), format_args!(" of {all}"));
+    if pen.room() >= 6 {
+        pen.text(theme.ink(Ink::Dim), " steps");
+    }
 }
 
 fn rows_per_hit(pen: &mut Pen<'_>, scene: Scene<'_>, totals: &Totals) {
     let theme = scene.theme;
     let (text, dim) = (theme.ink(Ink::Text), theme.ink(Ink::Dim));
-    let counts = &totals.rows_per_hit_step;
-    let Some((&most, _)) = counts.last_key_value() else {
+    let Some((median, most)) = rows_per_hit_step(totals) else {
         pen.text(dim, "none");
         return;
     };
-    let hits: u64 = counts.values().sum();
-    let mut seen = 0;
-    let middle = counts.iter().find(|(_, count)| {
-        seen += **count;
-        2 * seen >= hits
-    });
-    let median = middle.map_or(most, |(rows, _)| *rows);
     pen.text(dim, "median ").put(text, format_args!("{median}")).text(dim, ", most ").put(text, format_args!("{most}"));
 }
 

@@ -1,9 +1,12 @@
 //! What every pane is: a title, a drawing and a meaning for keys.
 
-use coalmine_sessions::{State, ToggleName, ToggleValue};
-use ratatui::{buffer::Buffer, layout::Rect};
+use coalmine_sessions::{SessionId, State, ToggleName, ToggleValue};
+use ratatui::{
+    buffer::Buffer,
+    layout::{Position, Rect},
+};
 
-use crate::Theme;
+use crate::{Filter, Table, Theme};
 
 /// The panes, in the order of their numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,6 +33,18 @@ impl PaneId {
     /// The number that focuses it, from 1.
     pub fn number(self) -> usize {
         self as usize + 1
+    }
+
+    /// Its name in commands and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Overview => "overview",
+            Self::Sessions => "sessions",
+            Self::Canary => "canary",
+            Self::Timeline => "timeline",
+            Self::Toggles => "toggles",
+            Self::Log => "log",
+        }
     }
 
     /// Its title.
@@ -103,14 +118,10 @@ pub enum Input {
     NextSpan,
     /// Everything in view.
     Fit,
-    /// Previous step of the window.
-    PreviousStep,
-    /// Next step of the window.
-    NextStep,
-    /// Previous step with a diverged row.
-    PreviousHit,
-    /// Next step with a diverged row.
-    NextHit,
+    /// The next row or span that the filter lets through.
+    NextMatch,
+    /// The one before.
+    PreviousMatch,
 }
 
 /// What came of an input.
@@ -120,9 +131,14 @@ pub enum PaneAction {
     Redraw,
     /// Ask the target to give a toggle a value.
     SetToggle(ToggleName, ToggleValue),
+    /// Show all that is known of a session: see [`SessionsView::open`](crate::SessionsView::open).
+    OpenSession(SessionId),
 }
 
-/// A pane's view: what is selected, how far it is scrolled.
+/// A pane's view: what is selected, how far it is scrolled, which rows are looked for.
+///
+/// What is selected stays so while rows come, go and change their order, and while the state
+/// that is shown is one of another time.
 pub trait Pane {
     /// Which pane this is.
     fn id(&self) -> PaneId;
@@ -132,6 +148,26 @@ pub trait Pane {
 
     /// Takes an input; `None` when it means nothing here.
     fn handle(&mut self, state: &State, input: Input) -> Option<PaneAction>;
+
+    /// Takes a click at a place of `area`, where it was drawn last; `None` when nothing is there.
+    ///
+    /// It selects what is under the pointer. What was selected already is drilled into.
+    fn click(&mut self, state: &State, area: Rect, at: Position) -> Option<PaneAction>;
+
+    /// Everything that can be scrolled to, in its present order, less what the filter hides.
+    fn table(&mut self, state: &State) -> Table;
+
+    /// The row under the cursor as text for the clipboard: the cells of its row in the table, a tab
+    /// between two. `None` where there is no cursor.
+    fn selected_row(&mut self, state: &State) -> Option<String>;
+
+    /// Shows only what a filter lets through, or everything again.
+    ///
+    /// A new filter is for the list, so that it closes what is drilled into.
+    fn set_filter(&mut self, filter: Option<Filter>);
+
+    /// The filter, if there is one.
+    fn filter(&self) -> Option<&Filter>;
 }
 
 /// A selected row among `count`, and the first one in view.
@@ -149,8 +185,8 @@ impl Cursor {
         let page = self.page.max(1);
         let last = count.saturating_sub(1);
         self.selected = match input {
-            Input::Up => self.selected.saturating_sub(1),
-            Input::Down => self.selected + 1,
+            Input::Up | Input::PreviousMatch => self.selected.saturating_sub(1),
+            Input::Down | Input::NextMatch => self.selected + 1,
             Input::First => 0,
             Input::Last => last,
             Input::PageUp => self.selected.saturating_sub(page),
@@ -172,5 +208,11 @@ impl Cursor {
             .min(self.selected)
             .max((self.selected + 1).saturating_sub(page))
             .min(count.saturating_sub(page));
+    }
+
+    /// The row that is drawn at a place of the list, if it has one there.
+    pub(crate) fn row_at(&self, list: Rect, at: Position, count: usize) -> Option<usize> {
+        let row = self.offset + usize::from(at.y.checked_sub(list.y)?);
+        (list.contains(at) && row < count).then_some(row)
     }
 }

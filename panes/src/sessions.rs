@@ -2,15 +2,20 @@
 
 use std::cmp::Reverse;
 
-use coalmine_sessions::{Session, SessionId, SessionPhase, State};
-use ratatui::{buffer::Buffer, layout::Rect};
+use coalmine_sessions::{Divergence, Session, SessionId, SessionPhase, State};
+use ratatui::{
+    buffer::Buffer,
+    layout::{Position, Rect},
+};
 
 use crate::{
-    Grouped, Ink, Input, Pane, PaneAction, PaneId, Pen, Scene,
-    chrome::{below, header},
+    Cell, Filter, Grouped, Ink, Input, Pane, PaneAction, PaneId, Pen, Scene, Table,
+    chrome::{below, header, no_match},
     difference,
-    overview::flag_line,
+    filter::Matches,
     pane::Cursor,
+    sheet::{Scroll, Sheet},
+    table::tabbed,
 };
 
 /// What the sessions are sorted by.
@@ -23,6 +28,10 @@ pub enum SortColumn {
     Session,
     /// Where they are in their life.
     Phase,
+    /// Turns begun.
+    Turn,
+    /// Batch slot.
+    Slot,
     /// Tokens held.
     Tokens,
     /// Steps in which a row of theirs diverged.
@@ -32,13 +41,24 @@ pub enum SortColumn {
 }
 
 impl SortColumn {
-    const ALL: [Self; 6] = [Self::Trouble, Self::Session, Self::Phase, Self::Tokens, Self::Diverged, Self::Changed];
+    const ALL: [Self; 8] = [
+        Self::Trouble,
+        Self::Session,
+        Self::Phase,
+        Self::Turn,
+        Self::Slot,
+        Self::Tokens,
+        Self::Diverged,
+        Self::Changed,
+    ];
 
     fn name(self) -> &'static str {
         match self {
             Self::Trouble => "trouble",
             Self::Session => "session",
             Self::Phase => "phase",
+            Self::Turn => "turn",
+            Self::Slot => "slot",
             Self::Tokens => "tokens",
             Self::Diverged => "diverged",
             Self::Changed => "last change",
@@ -54,11 +74,104 @@ impl SortColumn {
             }
             Self::Session => (0, 0),
             Self::Phase => (phase_rank(session.phase), 0),
+            Self::Turn => (session.turn.into(), 0),
+            Self::Slot => (session.slot.map_or(0, |slot| u64::from(slot) + 1), 0),
             Self::Tokens => (session.tokens.into(), 0),
             Self::Diverged => (session.diverged_steps.into(), 0),
             Self::Changed => (session.step, 0),
         }
     }
+}
+
+const COLUMNS: [&str; 17] = [
+    "session",
+    "phase",
+    "slot",
+    "turn",
+    "turns",
+    "tokens",
+    "text",
+    "flags",
+    "diverged_steps",
+    "first_diverged_step",
+    "first_layer",
+    "last_call",
+    "flag",
+    "flag_turn",
+    "flag_step",
+    "expected",
+    "found",
+];
+
+/// A session's row, with the last of its flags.
+fn cells(id: SessionId, session: &Session) -> [Cell<'_>; COLUMNS.len()] {
+    let flag = session.flags.last();
+    [
+        id.into(),
+        phase_name(session.phase).into(),
+        session.slot.into(),
+        turn_of(session).into(),
+        session.turns.into(),
+        session.tokens.into(),
+        if session.corrupt() { "CORRUPT" } else { "right" }.into(),
+        (session.flags.len() as u64).into(),
+        session.diverged_steps.into(),
+        session.first_diverged.into(),
+        session.first_layer.into(),
+        (&session.call).into(),
+        flag.map(|flag| flag.kind.name()).into(),
+        flag.map(|flag| u64::from(flag.turn) + 1).into(),
+        flag.map(|flag| flag.step).into(),
+        flag.map(|flag| &flag.expected).into(),
+        flag.map(|flag| &flag.found).into(),
+    ]
+}
+
+/// Whether a session's row is to be shown; `s214` finds it as well as `214`.
+fn accepts(filter: &Filter, id: SessionId, session: &Session) -> bool {
+    let name = Cell::from(format!("s{id}"));
+    filter.accepts(cells(id, session).iter().chain([&name]))
+}
+
+const DETAILS: [&str; 10] =
+    ["what", "step", "turn", "row", "first_layer", "kind", "expected", "found", "largest_difference", "another_token"];
+
+/// What a drilled-into session has: flags, then divergences, the newest of these first.
+fn details_table(state: &State, id: SessionId, session: &Session) -> Table {
+    let mut table = Table::new("session", &DETAILS);
+    for flag in &session.flags {
+        table.push([
+            "flag".into(),
+            flag.step.into(),
+            (u64::from(flag.turn) + 1).into(),
+            Cell::Empty,
+            Cell::Empty,
+            flag.kind.name().into(),
+            (&flag.expected).into(),
+            (&flag.found).into(),
+            Cell::Empty,
+            Cell::Empty,
+        ]);
+    }
+    for divergence in divergences(state, id) {
+        table.push([
+            "divergence".into(),
+            divergence.step.into(),
+            Cell::Empty,
+            divergence.row.into(),
+            divergence.first_layer.into(),
+            Cell::Empty,
+            Cell::Empty,
+            Cell::Empty,
+            f64::from(divergence.largest).into(),
+            if divergence.flipped { "yes" } else { "no" }.into(),
+        ]);
+    }
+    table
+}
+
+fn divergences(state: &State, id: SessionId) -> impl Iterator<Item = &Divergence> {
+    state.divergences.iter().rev().filter(move |divergence| divergence.session == id)
 }
 
 /// View of the sessions.
@@ -68,18 +181,28 @@ pub struct SessionsView {
     /// Column and direction of sorting.
     pub sort: SortColumn,
     ascending: bool,
+    filter: Option<Filter>,
     /// The session under the cursor: the cursor stays with it when the order changes.
     selected: Option<SessionId>,
     drilled: bool,
+    scroll: Scroll,
     /// Identities in the order of the rows with what they were sorted by; kept to spare an
     /// allocation a frame.
     order: Vec<((u64, u64), SessionId)>,
 }
 
 impl SessionsView {
+    /// Shows all that is known of a session, once it is known.
+    pub fn open(&mut self, session: SessionId) {
+        self.selected = Some(session);
+        self.drilled = true;
+        self.scroll.reset();
+    }
+
     fn sort_rows(&mut self, state: &State) {
-        let column = self.sort;
+        let (column, filter) = (self.sort, self.filter.as_ref());
         let rows = state.sessions.iter();
+        let rows = rows.filter(|(id, session)| filter.is_none_or(|filter| accepts(filter, **id, session)));
         self.order.clear();
         self.order.extend(rows.map(|(id, session)| (column.key(session), *id)));
         if self.ascending {
@@ -87,16 +210,57 @@ impl SessionsView {
         } else {
             self.order.sort_unstable_by_key(|row| Reverse(*row));
         }
-        let selected = self.selected.and_then(|id| self.position(id));
-        self.cursor.selected = selected.unwrap_or(self.cursor.selected);
+        let selected = self.selected.and_then(|id| self.order.iter().position(|(_, other)| *other == id));
+        let last = self.order.len().saturating_sub(1);
+        self.cursor.selected = selected.unwrap_or(self.cursor.selected).min(last);
     }
 
-    fn position(&self, id: SessionId) -> Option<usize> {
-        self.order.iter().position(|(_, other)| *other == id)
+    fn sort_by(&mut self, column: SortColumn) {
+        self.ascending = self.sort == column && !self.ascending;
+        self.sort = column;
     }
 
+    /// The session in the row of the cursor: another one than the selected where that is not shown.
     fn under_cursor(&self) -> Option<SessionId> {
         self.order.get(self.cursor.selected).map(|(_, id)| *id)
+    }
+
+    fn select(&mut self, id: Option<SessionId>) {
+        self.selected = id;
+        self.scroll.reset();
+    }
+
+    /// The session that is drilled into, if it is known.
+    fn opened<'s>(&self, state: &'s State) -> Option<(SessionId, &'s Session)> {
+        let id = self.selected.filter(|_| self.drilled)?;
+        Some((id, state.sessions.get(&id)?))
+    }
+
+    fn draw_details(
+        &mut self,
+        scene: Scene<'_>,
+        (id, session): (SessionId, &Session),
+        area: Rect,
+        buffer: &mut Buffer,
+    ) {
+        self.scroll.show(below(area, 1), buffer, |sheet| {
+            details(sheet, scene, id, session);
+            None
+        });
+        header(scene, self.id(), format_args!("{}esc back", self.scroll.note(scene.theme)), area, buffer);
+    }
+
+    fn draw_header(&self, scene: Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
+        let glyphs = scene.theme.glyphs;
+        let (dot, sort, direction) = (glyphs.dot, self.sort.name(), glyphs.sorted[usize::from(self.ascending)]);
+        let all = scene.state.sessions.len();
+        if let Some(filter) = &self.filter {
+            let matches = Matches { filter, shown: self.order.len(), all, dot };
+            header(scene, self.id(), format_args!("{matches} {dot} by {sort} {direction}"), area, buffer)
+        } else {
+            let all = Grouped(all as u64);
+            header(scene, self.id(), format_args!("{all} known {dot} by {sort} {direction}"), area, buffer)
+        }
     }
 }
 
@@ -106,29 +270,22 @@ impl Pane for SessionsView {
     }
 
     fn draw(&mut self, scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
+        if let Some(opened) = self.opened(scene.state) {
+            return self.draw_details(scene, opened, area, buffer);
+        }
         self.sort_rows(scene.state);
         let count = self.order.len();
-        let glyphs = scene.theme.glyphs;
-        let selected = self.selected.and_then(|id| Some((id, scene.state.sessions.get(&id)?)));
-        if let (true, Some((id, session))) = (self.drilled, selected) {
-            let note = format_args!("esc back");
-            let area = header(scene, self.id(), note, area, buffer);
-            return details(scene, id, session, area, buffer);
-        }
-        let note = format_args!(
-            "{} known {} by {} {}",
-            Grouped(count as u64),
-            glyphs.dot,
-            self.sort.name(),
-            glyphs.sorted[usize::from(self.ascending)]
-        );
-        let area = header(scene, self.id(), note, area, buffer);
+        let area = self.draw_header(scene, area, buffer);
         let columns = Columns::new(area.width);
         columns.draw_titles(scene, area, buffer);
         let list = below(area, 1);
         self.cursor.settle(count, list.height as usize);
-        if count == 0 {
-            Pen::new(buffer, list, 0).skip(2).text(scene.theme.ink(Ink::Dim), "no session yet");
+        match &self.filter {
+            Some(filter) if count == 0 => no_match(scene, filter, list, buffer),
+            _ if count == 0 => {
+                Pen::new(buffer, list, 0).skip(2).text(scene.theme.ink(Ink::Dim), "no session yet");
+            }
+            _ => {}
         }
         let rows = self.order.iter().enumerate().skip(self.cursor.offset);
         for (row, (index, &(_, id))) in (0..list.height).zip(rows) {
@@ -137,7 +294,7 @@ impl Pane for SessionsView {
             let mut pen = Pen::new(buffer, list, row);
             columns.draw(&mut pen, scene, id, session);
             if selected {
-                let mark = if scene.focused { glyphs.cursor } else { " " };
+                let mark = if scene.focused { scene.theme.glyphs.cursor } else { " " };
                 pen.to(0).text(scene.theme.ink(Ink::Focus), mark);
                 if scene.focused {
                     pen.tint_row(scene.theme.ink(Ink::Selected));
@@ -147,10 +304,12 @@ impl Pane for SessionsView {
     }
 
     fn handle(&mut self, state: &State, input: Input) -> Option<PaneAction> {
+        let drilled = self.opened(state).is_some();
+        self.sort_rows(state);
         match input {
+            Input::Enter if drilled => {}
             Input::Enter => {
-                self.sort_rows(state);
-                self.selected = self.under_cursor();
+                self.select(self.under_cursor());
                 self.drilled = self.selected.is_some();
             }
             Input::Back if self.drilled => self.drilled = false,
@@ -164,17 +323,68 @@ impl Pane for SessionsView {
                 self.sort = SortColumn::ALL[next];
             }
             Input::SortInvert => self.ascending = !self.ascending,
+            Input::NextMatch | Input::PreviousMatch if drilled => {
+                self.cursor.handle(input, self.order.len());
+                self.select(self.under_cursor());
+            }
+            _ if drilled => return self.scroll.handle(input).then_some(PaneAction::Redraw),
             _ => {
-                self.sort_rows(state);
                 // The first key only shows the cursor where it already is.
                 let first = self.selected.is_none() && matches!(input, Input::Up | Input::Down);
                 if !first && !self.cursor.handle(input, self.order.len()) {
                     return None;
                 }
-                self.selected = self.under_cursor();
+                self.select(self.under_cursor());
             }
         }
         Some(PaneAction::Redraw)
+    }
+
+    fn click(&mut self, state: &State, area: Rect, at: Position) -> Option<PaneAction> {
+        if self.opened(state).is_some() {
+            return None;
+        }
+        self.sort_rows(state);
+        let area = below(area, 1);
+        if at.y == area.y && area.contains(at) {
+            self.sort_by(Columns::new(area.width).sort_at(at.x - area.x));
+        } else {
+            let row = self.cursor.row_at(below(area, 1), at, self.order.len())?;
+            let (_, id) = self.order[row];
+            self.drilled = self.selected == Some(id);
+            self.select(Some(id));
+        }
+        Some(PaneAction::Redraw)
+    }
+
+    /// One row a session; drilled in, its flags and divergences.
+    fn table(&mut self, state: &State) -> Table {
+        if let Some((id, session)) = self.opened(state) {
+            return details_table(state, id, session);
+        }
+        self.sort_rows(state);
+        let mut table = Table::new(self.id().name(), &COLUMNS);
+        self.order.iter().for_each(|(_, id)| table.push(cells(*id, &state.sessions[id])));
+        table
+    }
+
+    /// The session's row, drilled in or not.
+    fn selected_row(&mut self, state: &State) -> Option<String> {
+        self.sort_rows(state);
+        let id = match self.opened(state) {
+            Some((id, _)) => id,
+            None => self.selected.and_then(|_| self.under_cursor())?,
+        };
+        Some(tabbed(cells(id, state.sessions.get(&id)?)))
+    }
+
+    fn set_filter(&mut self, filter: Option<Filter>) {
+        self.drilled &= filter.is_none();
+        self.filter = filter;
+    }
+
+    fn filter(&self) -> Option<&Filter> {
+        self.filter.as_ref()
     }
 }
 
@@ -229,6 +439,21 @@ impl Columns {
         let diverged = take(13, 0).unwrap_or(37);
         let call = take(0, 64);
         Self { slot, tokens, text, diverged, call }
+    }
+
+    /// What the title at a column of the pane sorts by.
+    fn sort_at(&self, column: u16) -> SortColumn {
+        let titles = [
+            (Some(PHASE), SortColumn::Phase),
+            (Some(TURN), SortColumn::Turn),
+            (self.slot, SortColumn::Slot),
+            (self.tokens, SortColumn::Tokens),
+            (Some(self.text), SortColumn::Trouble),
+            (Some(self.diverged), SortColumn::Diverged),
+            (self.call, SortColumn::Changed),
+        ];
+        let mut left = titles.into_iter().filter(|(start, _)| start.is_some_and(|start| start <= column));
+        left.next_back().map_or(SortColumn::Session, |(_, sort)| sort)
     }
 
     fn draw_titles(&self, scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
@@ -313,90 +538,90 @@ fn plural(count: u32, one: &'static str, many: &'static str) -> &'static str {
     if count == 1 { one } else { many }
 }
 
-fn details(scene: Scene<'_>, id: SessionId, session: &Session, area: Rect, buffer: &mut Buffer) {
+/// Column of the values in the details.
+const VALUES: u16 = 13;
+
+/// All that is known of a session, every text in full.
+fn details(sheet: &mut Sheet<'_>, scene: Scene<'_>, id: SessionId, session: &Session) {
     let theme = scene.theme;
     let (text, dim) = (theme.ink(Ink::Text), theme.ink(Ink::Dim));
-    let mut row = 0;
-    let mut line = |draw: &dyn Fn(&mut Pen<'_>)| {
-        let mut pen = Pen::new(buffer, area, row);
-        pen.skip(2);
-        draw(&mut pen);
-        row += 1;
-    };
-    line(&|pen| {
-        pen.put(theme.ink(Ink::Strong), format_args!("session {id}")).put(
-            text,
+    let mut pen = sheet.line();
+    pen.skip(2).put(theme.ink(Ink::Strong), format_args!("session {id}")).put(
+        text,
+        format_args!(
+            "  {}, turn {} of {}, {} tokens",
+            phase_name(session.phase),
+            turn_of(session),
+            session.turns,
+            Grouped(session.tokens.into())
+        ),
+    );
+    if let Some(slot) = session.slot {
+        pen.put(text, format_args!(", slot {slot}"));
+    }
+    sheet.text(text, VALUES, &session.call, |pen| {
+        pen.skip(2).text(dim, "last call");
+    });
+    let mut pen = sheet.line();
+    pen.skip(2).text(dim, "diverged").to(VALUES);
+    match session.first_diverged {
+        None => pen.text(text, "in no step"),
+        Some(first) => pen.put(
+            theme.ink(Ink::Diverged),
             format_args!(
-                "  {}, turn {} of {}, {} tokens",
-                phase_name(session.phase),
-                turn_of(session),
-                session.turns,
-                Grouped(session.tokens.into())
+                "{} in {} {}, first in step {}",
+                theme.glyphs.diverged,
+                session.diverged_steps,
+                plural(session.diverged_steps, "step", "steps"),
+                Grouped(first)
+            ),
+        ),
+    };
+    if let Some(layer) = session.first_layer {
+        sheet.line().to(VALUES).put(text, format_args!("from layer {layer} on"));
+    }
+    let mut pen = sheet.line();
+    pen.skip(2).text(dim, "text").to(VALUES);
+    if session.corrupt() {
+        pen.put(
+            theme.ink(Ink::Corrupt),
+            format_args!(
+                "{} CORRUPT in {} {}",
+                theme.glyphs.corrupt,
+                session.flags.len(),
+                plural(session.flags.len() as u32, "call", "calls")
             ),
         );
-        if let Some(slot) = session.slot {
-            pen.put(text, format_args!(", slot {slot}"));
-        }
-    });
-    line(&|pen| {
-        pen.text(dim, "last call  ").text(text, &session.call);
-    });
-    line(&|pen| {
-        pen.text(dim, "diverged   ");
-        match session.first_diverged {
-            None => pen.text(text, "in no step"),
-            Some(first) => pen.put(
-                theme.ink(Ink::Diverged),
-                format_args!(
-                    "{} in {} {}, first in step {}",
-                    theme.glyphs.diverged,
-                    session.diverged_steps,
-                    plural(session.diverged_steps, "step", "steps"),
-                    Grouped(first)
-                ),
-            ),
-        };
-        if let Some(layer) = session.first_layer {
-            pen.put(text, format_args!(", from layer {layer} on"));
-        }
-    });
-    line(&|pen| {
-        pen.text(dim, "text       ");
-        if session.corrupt() {
-            pen.put(
-                theme.ink(Ink::Corrupt),
-                format_args!(
-                    "{} CORRUPT in {} {}",
-                    theme.glyphs.corrupt,
-                    session.flags.len(),
-                    plural(session.flags.len() as u32, "call", "calls")
-                ),
-            );
-        } else {
-            pen.text(theme.ink(Ink::Good), "every call so far is right");
-        }
-    });
+    } else {
+        pen.text(theme.ink(Ink::Good), "every call so far is right");
+    }
     for flag in &session.flags {
-        line(&|pen| flag_line(pen, scene, id, flag));
+        let mut pen = sheet.line();
+        pen.skip(2)
+            .text(theme.ink(Ink::Corrupt), theme.glyphs.corrupt)
+            .put(text, format_args!(" turn {} step {:<7} ", u64::from(flag.turn) + 1, Grouped(flag.step)))
+            .put(text, format_args!("{:<15}", flag.kind.name()));
+        difference::draw(&mut pen, scene, flag);
         for (label, said) in [("expected", &flag.expected), ("found", &flag.found)] {
-            line(&|pen| {
-                pen.skip(2).put(dim, format_args!("{label:<9}")).text(text, said);
+            sheet.text(text, VALUES, said, |pen| {
+                pen.skip(4).text(dim, label);
             });
         }
     }
-    let own = scene.state.divergences.iter().rev();
-    for divergence in own.filter(|divergence| divergence.session == id) {
-        line(&|pen| {
-            pen.put(theme.ink(Ink::Diverged), format_args!("{} ", theme.glyphs.diverged))
-                .put(text, format_args!("step {:<8} row {:<4}", Grouped(divergence.step), divergence.row));
-            match divergence.first_layer {
-                Some(layer) => pen.put(text, format_args!(" from layer {layer}")),
-                None => pen.text(text, " logits only"),
-            }
-            .put(text, format_args!("  differs by {:.1e}", divergence.largest));
-            if divergence.flipped {
-                pen.text(theme.ink(Ink::Strong), "  another token chosen");
-            }
-        });
+    let wide = sheet.width() >= 76;
+    for divergence in divergences(scene.state, id) {
+        let mut pen = sheet.line();
+        pen.skip(2)
+            .put(theme.ink(Ink::Diverged), format_args!("{} ", theme.glyphs.diverged))
+            .put(text, format_args!("step {:<8} row {:<4}", Grouped(divergence.step), divergence.row));
+        match divergence.first_layer {
+            Some(layer) => pen.put(text, format_args!(" layer {layer}")),
+            None => pen.text(text, " logits only"),
+        }
+        .text(text, if wide { "  differs by" } else { "  by" })
+        .put(text, format_args!(" {:.1e}", divergence.largest));
+        if divergence.flipped {
+            pen.text(theme.ink(Ink::Strong), if wide { "  another token chosen" } else { "  flipped" });
+        }
     }
 }

@@ -3,13 +3,23 @@
 use std::collections::BTreeMap;
 
 use coalmine_sessions::{State, TOGGLES, TakesEffect, ToggleName, ToggleSpec, ToggleValue};
-use ratatui::{buffer::Buffer, layout::Rect};
+use ratatui::{
+    buffer::Buffer,
+    layout::{Position, Rect},
+};
 
 use crate::{
-    Ink, Input, Pane, PaneAction, PaneId, Pen, Scene,
-    chrome::{below, header, wrapped},
+    Cell, Filter, Ink, Input, Pane, PaneAction, PaneId, Pen, Scene, Table,
+    chrome::{below, header, no_match},
+    filter::Shown,
     pane::Cursor,
+    pen::text_width,
+    sheet::Sheet,
+    table::tabbed,
+    wrap,
 };
+
+const COLUMNS: [&str; 7] = ["name", "short_name", "value", "pending", "default", "takes_effect", "doc"];
 
 /// Delays that a nudge cycles through, ns.
 const NUDGES: [u32; 7] = [0, 300, 1_000, 3_000, 10_000, 30_000, 100_000];
@@ -18,13 +28,16 @@ const NUDGES: [u32; 7] = [0, 300, 1_000, 3_000, 10_000, 30_000, 100_000];
 const WIDE: u16 = 57;
 const WHEN: u16 = 45;
 
-/// Rows of the selected toggle's doc.
-const DOC_ROWS: u16 = 3;
+/// Rows that the list keeps beside the selected toggle's doc.
+const LIST_ROWS: u16 = 3;
 
 /// View of the toggles.
 #[derive(Clone, Debug, Default)]
 pub struct TogglesView {
+    toggles: Shown,
     cursor: Cursor,
+    /// The toggle under the cursor, by its place among all.
+    selected: usize,
     /// Values asked for and not yet acknowledged; the console keeps it.
     pub pending: BTreeMap<ToggleName, ToggleValue>,
 }
@@ -54,7 +67,7 @@ pub fn next_value(name: ToggleName, value: ToggleValue, forward: bool) -> Toggle
 
 impl TogglesView {
     fn ask(&self, state: &State, forward: bool) -> Option<PaneAction> {
-        let name = TOGGLES.get(self.cursor.selected)?.name;
+        let name = self.under_cursor()?.name;
         Some(PaneAction::SetToggle(name, next_value(name, self.wanted(state, name), forward)))
     }
 
@@ -62,27 +75,27 @@ impl TogglesView {
     pub fn wanted(&self, state: &State, name: ToggleName) -> ToggleValue {
         self.pending.get(&name).copied().unwrap_or_else(|| current(state, name))
     }
-}
 
-impl Pane for TogglesView {
-    fn id(&self) -> PaneId {
-        PaneId::Toggles
+    fn settle(&mut self, state: &State) {
+        let pending = &self.pending;
+        self.toggles.sift(TOGGLES.len(), |filter, row| filter.accepts(&cells(state, &TOGGLES[row], pending)));
+        self.cursor.selected = self.toggles.position(self.selected);
     }
 
-    fn draw(&mut self, scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
-        let note = if self.pending.is_empty() { "" } else { "waiting for the target" };
-        let area = header(scene, self.id(), format_args!("{note}"), area, buffer);
+    fn under_cursor(&self) -> Option<&'static ToggleSpec> {
+        TOGGLES.get(self.toggles.get(self.cursor.selected)?)
+    }
+
+    fn draw_list(&mut self, scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
         let theme = scene.theme;
-        let count = TOGGLES.len();
-        // The selected toggle's doc stands below the list, which makes room for it while focused.
-        let roomy = area.height >= count as u16 + DOC_ROWS;
-        let doc_rows = if roomy || (scene.focused && area.height >= 6) { DOC_ROWS } else { 0 };
-        let list = Rect { height: (area.height - doc_rows).min(count as u16), ..area };
-        self.cursor.settle(count, list.height as usize);
-        let rows = TOGGLES.iter().enumerate().skip(self.cursor.offset);
-        for (row, (index, spec)) in (0..list.height).zip(rows) {
-            let selected = index == self.cursor.selected;
-            let mut pen = Pen::new(buffer, list, row);
+        self.cursor.settle(self.toggles.len(), area.height.into());
+        let positions = self.cursor.offset..self.toggles.len();
+        for (row, position) in (0..area.height).zip(positions) {
+            let Some(spec) = self.toggles.get(position).and_then(|index| TOGGLES.get(index)) else {
+                break;
+            };
+            let selected = position == self.cursor.selected;
+            let mut pen = Pen::new(buffer, area, row);
             if selected && scene.focused {
                 pen.text(theme.ink(Ink::Focus), theme.glyphs.cursor);
             }
@@ -94,34 +107,126 @@ impl Pane for TogglesView {
             );
             pen.to(18);
             values(&mut pen, scene, spec, self.pending.get(&spec.name).copied());
-            if list.width >= WIDE {
+            if area.width >= WIDE {
                 pen.to(WHEN).text(theme.ink(Ink::Dim), when(spec));
             }
         }
-        let Some(spec) = TOGGLES.get(self.cursor.selected) else {
-            return;
+    }
+}
+
+/// Name, effect and doc of a toggle in full.
+fn draw_doc(scene: Scene<'_>, spec: &ToggleSpec, area: Rect, buffer: &mut Buffer) {
+    let (dim, dot) = (scene.theme.ink(Ink::Dim), scene.theme.glyphs.dot);
+    let effect = spec.takes_effect.describe();
+    let mut sheet = Sheet::new(buffer, area, 0);
+    sheet.text(dim, 2, spec.long, |_| {});
+    if shares_line(spec, area.width) {
+        sheet.same_line().to(2 + text_width(spec.long)).put(dim, format_args!(" {dot} {effect}"));
+    } else {
+        sheet.text(dim, 2, effect, |_| {});
+    }
+    sheet.text(scene.theme.ink(Ink::Text), 2, spec.doc, |_| {});
+}
+
+/// Whether a toggle's name and effect fit on one line.
+fn shares_line(spec: &ToggleSpec, width: u16) -> bool {
+    2 + text_width(spec.long) + 3 + text_width(spec.takes_effect.describe()) < width
+}
+
+/// Rows that the longest doc takes, so that the list keeps its height whatever is selected.
+fn doc_rows(width: u16) -> u16 {
+    let rows = |text| wrap::lines(text, width.saturating_sub(3)).count() as u16;
+    let heading = |spec: &ToggleSpec| match shares_line(spec, width) {
+        true => 1,
+        false => rows(spec.long) + rows(spec.takes_effect.describe()),
+    };
+    TOGGLES.iter().map(|spec| heading(spec) + rows(spec.doc)).max().unwrap_or(0)
+}
+
+impl Pane for TogglesView {
+    fn id(&self) -> PaneId {
+        PaneId::Toggles
+    }
+
+    fn draw(&mut self, scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
+        self.settle(scene.state);
+        let area = match self.toggles.matches(scene.theme.glyphs.dot) {
+            Some(matches) => header(scene, self.id(), format_args!("{matches}"), area, buffer),
+            None if self.pending.is_empty() => header(scene, self.id(), format_args!(""), area, buffer),
+            None => header(scene, self.id(), format_args!("waiting for the target"), area, buffer),
         };
-        if doc_rows == 0 {
-            return;
+        let count = TOGGLES.len() as u16;
+        // The selected toggle's doc stands below the list, which makes room for it while focused.
+        let wanted = doc_rows(area.width);
+        let roomy = area.height >= count + wanted;
+        let doc = if roomy || scene.focused { wanted.min(area.height.saturating_sub(LIST_ROWS)) } else { 0 };
+        let list = Rect { height: (area.height - doc).min(count), ..area };
+        self.draw_list(scene, list, buffer);
+        if let (Some(filter), 0) = (&self.toggles.filter, self.toggles.len()) {
+            no_match(scene, filter, area, buffer);
         }
-        let spare = area.height - list.height - doc_rows;
-        let doc = below(area, list.height + spare.min(1));
-        let mut pen = Pen::new(buffer, doc, 0);
-        pen.skip(2).put(theme.ink(Ink::Dim), format_args!("{} {} ", spec.long, theme.glyphs.dot));
-        let room = pen.room();
-        let when = spec.takes_effect.describe();
-        pen.clip(theme.ink(Ink::Dim), when, room, theme.glyphs.ellipsis);
-        let text = Rect { x: doc.x + 2.min(doc.width), width: doc.width.saturating_sub(3), ..below(doc, 1) };
-        wrapped(buffer, text, theme.ink(Ink::Text), spec.doc);
+        if let (Some(spec), 1..) = (self.under_cursor(), doc) {
+            let spare = area.height - list.height - doc;
+            draw_doc(scene, spec, below(area, list.height + spare.min(1)), buffer);
+        }
     }
 
     fn handle(&mut self, state: &State, input: Input) -> Option<PaneAction> {
+        self.settle(state);
         match input {
-            Input::Enter | Input::Cycle | Input::Right => self.ask(state, true),
-            Input::Left => self.ask(state, false),
-            _ => self.cursor.handle(input, TOGGLES.len()).then_some(PaneAction::Redraw),
+            Input::Enter | Input::Cycle | Input::Right => return self.ask(state, true),
+            Input::Left => return self.ask(state, false),
+            _ if !self.cursor.handle(input, self.toggles.len()) => return None,
+            _ => {}
         }
+        self.selected = self.toggles.get(self.cursor.selected).unwrap_or(self.selected);
+        Some(PaneAction::Redraw)
     }
+
+    /// A click only selects: a change of the target takes a key.
+    fn click(&mut self, state: &State, area: Rect, at: Position) -> Option<PaneAction> {
+        self.settle(state);
+        let list = Rect { height: self.cursor.page as u16, ..below(area, 1) };
+        let row = self.cursor.row_at(list, at, self.toggles.len())?;
+        self.selected = self.toggles.get(row)?;
+        Some(PaneAction::Redraw)
+    }
+
+    fn table(&mut self, state: &State) -> Table {
+        self.settle(state);
+        let mut table = Table::new(self.id().name(), &COLUMNS);
+        self.toggles.iter().for_each(|index| table.push(cells(state, &TOGGLES[index], &self.pending)));
+        table
+    }
+
+    fn selected_row(&mut self, state: &State) -> Option<String> {
+        self.settle(state);
+        Some(tabbed(cells(state, self.under_cursor()?, &self.pending)))
+    }
+
+    fn set_filter(&mut self, filter: Option<Filter>) {
+        self.toggles.filter = filter;
+    }
+
+    fn filter(&self) -> Option<&Filter> {
+        self.toggles.filter.as_ref()
+    }
+}
+
+fn cells(
+    state: &State,
+    spec: &ToggleSpec,
+    pending: &BTreeMap<ToggleName, ToggleValue>,
+) -> [Cell<'static>; COLUMNS.len()] {
+    [
+        spec.long.into(),
+        short_name(spec).into(),
+        spec.show(current(state, spec.name)).into(),
+        pending.get(&spec.name).map(|value| spec.show(*value)).into(),
+        spec.show(spec.default).into(),
+        spec.takes_effect.describe().into(),
+        spec.doc.into(),
+    ]
 }
 
 fn when(spec: &ToggleSpec) -> &'static str {
