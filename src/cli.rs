@@ -5,14 +5,14 @@ use std::num::{IntErrorKind, NonZeroUsize, ParseIntError};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use coalmine_kernels::Compute;
 use coalmine_kernels::math::Cpu;
 use coalmine_kernels::virtual_gpu::CostProfile;
-use coalmine_sessions::recording::{Manifest, Recording, RecordingWriter, export};
+use coalmine_sessions::recording::{Recording, RecordingWriter, Redaction, export};
 use coalmine_sessions::{Event, Sanitized, TOGGLES, ToggleAssignment, Toggles};
 
 use coalmine_panes::ThemeName;
@@ -21,6 +21,7 @@ use crate::console::{self, ConsoleOptions, TargetHandle};
 use crate::engine::checkpoint::Checkpoint;
 use crate::engine::{self, CostFactor, EngineOptions, OVERLAP_ROWS, ServedShape, Verification, verify_directory};
 use crate::headless::{RunProgress, RunReport, run_observed};
+use crate::recorder::manifest_of;
 use crate::{DEMO_MODEL, demo_checkpoint, macro_run};
 
 /// Finds out why a live GPU decode server corrupts its answers.
@@ -479,17 +480,7 @@ fn print_report(out: &mut impl Write, report: &RunReport) -> std::io::Result<()>
 /// Begins a recording of a run.
 fn record(path: &std::path::Path, options: &EngineOptions) -> anyhow::Result<RecordingWriter> {
     let command_line = std::env::args().collect::<Vec<_>>().join(" ");
-    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let manifest = Manifest {
-        command_line: Sanitized::new(&command_line),
-        target: Sanitized::new(&format!("embedded engine, {}", options.model)),
-        device: Sanitized::new(&format!("virtual GPU, {}", options.profile.name)),
-        seed: options.seed,
-        instruction_set: Sanitized::new(options.compute.cpu.level()),
-        created: Sanitized::new(&format!("{} s after 1970", since_epoch.as_secs())),
-        coalmine: Sanitized::new(env!("CARGO_PKG_VERSION")),
-        ..Manifest::default()
-    };
+    let manifest = manifest_of(&command_line, options, Redaction::None);
     Ok(RecordingWriter::create(path, manifest)?)
 }
 

@@ -7,5 +7,6 @@ pub mod engine;
 pub mod headless;
 pub mod macro_run;
 pub mod probe;
+pub mod recorder;
 
 pub use demo::{DEMO_MODEL, demo_checkpoint};
