@@ -6,6 +6,7 @@ mod demo;
 pub mod engine;
 pub mod headless;
 pub mod macro_run;
+pub mod playback;
 pub mod probe;
 pub mod recorder;
 
