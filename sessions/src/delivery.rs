@@ -176,7 +176,7 @@ impl Queue {
                 let oldest = self.steps.pop_front();
                 self.count_dropped(oldest);
             }
-        } else if is_telemetry(&event.kind) {
+        } else if event.kind.is_telemetry() {
             self.telemetry.push_back(event);
             if self.telemetry.len() > self.telemetry_bound {
                 let oldest = self.telemetry.pop_front();
@@ -228,12 +228,15 @@ impl Queue {
     }
 }
 
-fn is_telemetry(kind: &EventKind) -> bool {
-    match kind {
-        EventKind::Spans(_) | EventKind::Metric(_) => true,
-        EventKind::Log(line) => line.level == LogLevel::Info,
-        EventKind::Canary(report) => report.violations.is_empty(),
-        _ => false,
+impl EventKind {
+    /// Whether it is the first to be dropped where a reader is slow, as it bears on no verdict.
+    pub fn is_telemetry(&self) -> bool {
+        match self {
+            Self::Spans(_) | Self::Metric(_) => true,
+            Self::Log(line) => line.level == LogLevel::Info,
+            Self::Canary(report) => report.violations.is_empty(),
+            _ => false,
+        }
     }
 }
 
@@ -344,8 +347,9 @@ mod tests {
     fn what_bears_on_state_is_no_telemetry() {
         let hit = CanaryReport { violations: vec![PageRef { pool: 0, page: 1 }], ..CanaryReport::default() };
         let line = |level| EventKind::Log(Log { level, text: "x".into() });
-        assert!(is_telemetry(&EventKind::Canary(CanaryReport::default())) && !is_telemetry(&EventKind::Canary(hit)));
-        assert!(is_telemetry(&line(LogLevel::Info)) && !is_telemetry(&line(LogLevel::Warning)));
+        let miss = CanaryReport::default();
+        assert!(EventKind::Canary(miss).is_telemetry() && !EventKind::Canary(hit).is_telemetry());
+        assert!(line(LogLevel::Info).is_telemetry() && !line(LogLevel::Warning).is_telemetry());
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod synthetic;
 mod text;
 mod toggle;
 mod toggles;
+mod weight;
 pub mod workload;
 
 pub use anomaly::*;

@@ -222,9 +222,10 @@ impl App {
         }
         let report = playing.player.report();
         let failed = report.outcomes.iter().find(|outcome| outcome.verdict == Verdict::Failed);
-        match failed {
-            Some(outcome) => self.warn(explain(outcome)),
-            None => self.inform(format!("{}: {}", report.name, report.verdict())),
+        match (failed, &report.outcomes[..]) {
+            (Some(outcome), _) => self.warn(explain(outcome)),
+            (None, [only]) => self.inform(format!("`{}` holds: {}", only.text, only.detail)),
+            (None, _) => self.inform(report.verdict()),
         }
         self.dirty = true;
     }

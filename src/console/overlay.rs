@@ -85,7 +85,7 @@ impl MenuOverlay {
             let entry = |keys: String, name: String| MenuEntry {
                 keys,
                 name,
-                note: command.scope.name().to_owned(),
+                note: command.scope.name().into(),
                 doc: command.doc.to_owned(),
                 mutates: command.danger == Danger::MutatesTarget,
             };
@@ -111,7 +111,7 @@ impl MenuOverlay {
             let entry = MenuEntry {
                 keys: String::new(),
                 name: name.to_owned(),
-                note: String::new(),
+                note: "".into(),
                 doc: format!("step {step}"),
                 mutates: false,
             };

@@ -576,7 +576,7 @@ fn a_macro_plays_marks_and_says_what_did_not_hold() {
     let mut bench = Bench::started(120, 30);
     bench.line(&format!("play {}", file.display()));
     assert!(bench.play());
-    bench.assert_shows("good.macro: ");
+    bench.assert_shows("good.macro passed: 8 lines");
     bench.assert_shows("━ 2 Sessions ");
     bench.keys("'t");
     bench.keys("'");
@@ -621,7 +621,7 @@ fn expectations_can_be_typed() {
     let mut bench = Bench::started(120, 30);
     bench.line("expect step >= 9");
     assert!(bench.play());
-    bench.assert_shows("held");
+    bench.assert_shows("`expect step >= 9` holds: ");
     bench.line("expect corrupted > 0");
     assert!(bench.play());
     bench.assert_shows("failed");

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::weight;
-use crate::{Canary, Graph, Hazard, Hello, State};
+use crate::{Canary, Graph, Hazard, Hello, State, weight};
 
 /// The state after an event, without its windows of steps and spans.
 pub(super) struct Checkpoint {

@@ -3,7 +3,6 @@
 mod checkpoint;
 #[cfg(test)]
 mod tests;
-mod weight;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -103,7 +102,7 @@ impl History {
         self.step = event.kind.belongs_to(self.step);
         self.note_anomaly(&event.kind);
 
-        let bytes = size_of::<Held>() + weight::of_event(&event);
+        let bytes = size_of::<Held>() + event.weight();
         self.events.push_back(Held { event, step: self.step, bytes });
         self.bytes += bytes;
         self.bytes_since += bytes;

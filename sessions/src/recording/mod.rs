@@ -8,8 +8,9 @@
 //! - **Step.** Every event belongs to a step: the largest that any event up to and including it
 //!   has named. So "the state at step N" is what the events before the first one of a later step fold to.
 //! - **Message.** `{"step":N,"events":[{"sequence":..,"time_ns":..,"data":..},..]}`: what one channel said in one
-//!   step. `log_time` is its first event's time on the target's clock. Messages with the same MCAP sequence number
-//!   were written together, a *batch*; within one, the events of all channels are in the order of their `sequence`.
+//!   step. `log_time` is its first event's time on the target's clock, `publish_time` when its last event was
+//!   recorded, on the host's clock of the day. Messages with the same MCAP sequence number were written together, a
+//!   *batch*; within one, the events of all channels are in the order of their `sequence`.
 //! - **Keyframe.** About every [`KEYFRAME_STEPS`], on `/keyframes`: the state without its windows of
 //!   steps and spans, and the step where these windows begin. A recording that began in the middle of a run opens with
 //!   one, marked `"opens":true`: what was known then.

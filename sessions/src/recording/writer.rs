@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use mcap::records::{MessageHeader, Metadata};
 use mcap::{Attachment, McapError, WriteOptions};
@@ -73,6 +73,9 @@ pub struct RecordingWriter {
     chunk_bytes: usize,
     end_ns: u64,
     index: Index,
+    clock: WallClock,
+    /// When the last event arrived, by that clock.
+    wall_ns: u64,
     /// When the oldest event arrived that is not written out.
     waiting_since: Option<Instant>,
     finished: bool,
@@ -135,6 +138,8 @@ impl RecordingWriter {
             chunk_bytes: 0,
             end_ns: 0,
             index: Index::default(),
+            clock: WallClock::read(),
+            wall_ns: 0,
             waiting_since: None,
             finished: false,
         })
@@ -151,11 +156,13 @@ impl RecordingWriter {
         }
         writer.batch.step = state.step;
         writer.opens = true;
+        writer.wall_ns = writer.clock.ns;
         Ok(writer)
     }
 
     /// Adds an event, at `now` of wall time.
     pub fn record(&mut self, event: &Event, now: Instant) -> Result<(), RecordingError> {
+        self.wall_ns = self.clock.at(now);
         let redactor = self.redactor.take();
         let redacted = redactor.as_ref().map(|redactor| redactor.redact(event));
         let added = self.add(redacted.as_deref().unwrap_or(event));
@@ -202,7 +209,7 @@ impl RecordingWriter {
         } else if !self.batch.takes(event.sequence) {
             self.close_batch()?;
         }
-        self.batch.push(event).map_err(|error| refused(&self.path, McapError::Io(error.into())))?;
+        self.batch.push(event, self.wall_ns).map_err(|error| refused(&self.path, McapError::Io(error.into())))?;
         self.index.events += 1;
         self.index.note(step, &event.kind);
         if let EventKind::Spans(_) = event.kind {
@@ -221,7 +228,8 @@ impl RecordingWriter {
         let step = self.batch.step;
         let number = self.batches;
         let mut batch = std::mem::take(&mut self.batch);
-        let drained = batch.drain(|channel, time_ns, json| self.write_message(channel, number, step, time_ns, json));
+        let drained = batch
+            .drain(|channel, time_ns, wall_ns, json| self.write_message(channel, number, step, time_ns, wall_ns, json));
         self.batch = batch;
         self.batches = self.batches.wrapping_add(1);
         drained
@@ -252,7 +260,7 @@ impl RecordingWriter {
         }
         let number = self.batches;
         self.batches = self.batches.wrapping_add(1);
-        self.write_message(Channel::Keyframes, number, step, self.state.time_ns, &json)?;
+        self.write_message(Channel::Keyframes, number, step, self.state.time_ns, self.wall_ns, &json)?;
         self.index.keyframes.push((step, self.index.chunks.len()));
         Ok(())
     }
@@ -263,6 +271,7 @@ impl RecordingWriter {
         batch: u32,
         step: u64,
         time_ns: u64,
+        wall_ns: u64,
         json: &[u8],
     ) -> Result<(), RecordingError> {
         let limit = RECORD_LIMIT / 2;
@@ -273,7 +282,7 @@ impl RecordingWriter {
             self.close_chunk()?;
         }
         let header =
-            MessageHeader { channel_id: channel.id(), sequence: batch, log_time: time_ns, publish_time: time_ns };
+            MessageHeader { channel_id: channel.id(), sequence: batch, log_time: time_ns, publish_time: wall_ns };
         self.file.write_to_known_channel(&header, json).map_err(|error| refused(&self.path, error))?;
         self.chunk_bytes += json.len();
         self.end_ns = self.end_ns.max(time_ns);
@@ -288,6 +297,7 @@ impl RecordingWriter {
         self.close_batch()?;
         self.close_chunk()?;
         self.waiting_since = None;
+        self.clock = WallClock::read();
         Ok(())
     }
 
@@ -336,6 +346,27 @@ fn refused(path: &Path, error: McapError) -> RecordingError {
         other => io::Error::other(other),
     };
     RecordingError::Io { path: path.to_owned(), action: "write", source }
+}
+
+/// The host's clock of the day: read now and then, and in between told from the clock that the caller reads.
+struct WallClock {
+    read: Instant,
+    /// Nanoseconds after the beginning of 1970.
+    ns: u64,
+}
+
+impl WallClock {
+    fn read() -> Self {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self { read: Instant::now(), ns: since.as_nanos() as u64 }
+    }
+
+    fn at(&self, now: Instant) -> u64 {
+        match now.checked_duration_since(self.read) {
+            Some(later) => self.ns.saturating_add(later.as_nanos() as u64),
+            None => self.ns.saturating_sub(self.read.duration_since(now).as_nanos() as u64),
+        }
+    }
 }
 
 /// Counts the bytes written.

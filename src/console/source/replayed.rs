@@ -1,5 +1,7 @@
 //! A recording as the console shows it.
 
+use std::sync::Arc;
+
 use coalmine_sessions::State;
 
 use super::{Move, Place};
@@ -13,19 +15,17 @@ pub(in crate::console) struct Replayed {
 
 impl Replayed {
     pub(in crate::console) fn new(handle: ReplayHandle) -> Self {
-        let view = handle.latest().unwrap_or_default();
+        let view = handle.latest();
         Self { handle, view }
     }
 
     /// Takes over what the reading thread has reached. Says whether that is news, and what it had to say.
     pub(in crate::console) fn poll(&mut self) -> (bool, Option<String>) {
-        match self.handle.latest() {
-            Some(view) => {
-                self.view = view;
-                (true, self.view.message.take())
-            }
-            None => (false, None),
-        }
+        let before = std::mem::replace(&mut self.view, self.handle.latest());
+        let now = &self.view;
+        let answered = now.answered != before.answered;
+        let moved = !Arc::ptr_eq(&now.state, &before.state) || now.playing != before.playing;
+        (answered || moved, now.message.clone().filter(|_| answered))
     }
 
     pub(in crate::console) fn state(&self) -> &State {

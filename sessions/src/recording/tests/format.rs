@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 
 use super::{Scratch, record};
-use crate::recording::Manifest;
 use crate::recording::channel::Channel;
+use crate::recording::{Manifest, RecordingWriter};
 use crate::synthetic::{Shape, events};
+use crate::{Event, EventKind, Gap, Step};
 
 /// Fails unless `value` is as `schema` says, and every property of it is described.
 fn check(value: &Value, schema: &Value, at: &str) {
@@ -74,4 +75,25 @@ fn a_step_is_one_message_a_channel() {
         assert_eq!(counts[&channel.id()], 100);
     }
     assert!(counts[&Channel::Sessions.id()] <= 100);
+}
+
+#[test]
+fn messages_say_when_they_were_recorded() {
+    let scratch = Scratch::new("published");
+    let path = scratch.file("a.mcap");
+    let step = |step| EventKind::Step(Step { step, ..Step::default() });
+    let mut writer = RecordingWriter::create(&path, Manifest::default()).unwrap();
+    let start = Instant::now();
+    for (sequence, kind) in (0..).zip([step(0), EventKind::Gap(Gap { dropped: 1 }), step(1)]) {
+        let event = Event { sequence, time_ns: 5, kind };
+        writer.record(&event, start + Duration::from_millis(100 * sequence)).unwrap();
+    }
+    writer.finish().unwrap();
+    let bytes = fs::read(&path).unwrap();
+    let times: Vec<_> =
+        mcap::MessageStream::new(&bytes).unwrap().map(|message| message.unwrap().publish_time).collect();
+    let later: Vec<_> = times.iter().map(|time| (time - times[0]) / 1_000_000).collect();
+    assert_eq!(later, [0, 100, 200]);
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    assert_eq!(times[0] / 10_u64.pow(17), since_epoch.as_nanos() as u64 / 10_u64.pow(17));
 }

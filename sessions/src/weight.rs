@@ -3,10 +3,10 @@
 
 use crate::{CanaryReport, Event, EventKind, Flag, Graph, Hazard, Hello, PageRef, Session, SessionId, Span, State};
 
-/// An event with what it owns.
-pub(super) fn of_event(event: &Event) -> usize {
-    size_of::<Event>()
-        + match &event.kind {
+impl Event {
+    /// Bytes that it takes in memory with what it owns, by estimate.
+    pub fn weight(&self) -> usize {
+        let owned = match &self.kind {
             EventKind::Hello(hello) => of_hello(hello),
             EventKind::Step(step) => 4 * step.diverged_rows.len() + 8 * step.diverged_sessions.len(),
             EventKind::Spans(batch) => batch.spans.len() * size_of::<Span>(),
@@ -18,11 +18,13 @@ pub(super) fn of_event(event: &Event) -> usize {
             EventKind::Log(line) => line.text.len(),
             EventKind::Ack(ack) => ack.outcome.as_ref().err().map_or(0, |reason| reason.len()),
             EventKind::Toggle(_) | EventKind::Differential(_) | EventKind::Gap(_) => 0,
-        }
+        };
+        size_of::<Self>() + owned
+    }
 }
 
 /// What a state owns, without its windows, graphs, hazards and hello.
-pub(super) fn of_state(state: &State) -> usize {
+pub(crate) fn of_state(state: &State) -> usize {
     let session = |session: &Session| {
         size_of::<(SessionId, Session)>()
             + session.call.len()
@@ -42,7 +44,7 @@ pub(super) fn of_state(state: &State) -> usize {
 }
 
 /// The graphs, hazards and hello of a state.
-pub(super) fn of_shared(state: &State) -> usize {
+pub(crate) fn of_shared(state: &State) -> usize {
     let hazards = state.hazards.iter().map(|hazard| size_of::<Hazard>() + hazard.accesses.len());
     state.graphs.values().map(|graph| size_of::<Graph>() + of_graph(graph)).sum::<usize>()
         + hazards.sum::<usize>()
