@@ -14,6 +14,7 @@ mod number;
 mod overview;
 mod pane;
 mod pen;
+pub mod picture;
 mod prompt;
 mod sessions;
 mod sheet;
