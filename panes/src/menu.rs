@@ -9,6 +9,7 @@ use crate::{
     chrome::{below, frame},
     pane::Cursor,
     pen::{text_width, width_of},
+    prompt::draw_field,
     sheet::Sheet,
     wrap,
 };
@@ -122,18 +123,13 @@ fn draw_query(menu: Menu<'_>, theme: Theme, area: Rect, buffer: &mut Buffer) {
     let (shown, all) = (Grouped(menu.shown.len() as u64), Grouped(menu.entries.len() as u64));
     let hint = format_args!("{shown} of {all}   {}", menu.hint);
     let hint_start = area.width.saturating_sub(width_of(hint));
-    let mut pen = Pen::new(buffer, area, 0);
-    if menu.query.is_empty() {
-        pen.text(dim, "type to filter");
-    } else {
-        // The end of what is typed is what matters.
-        let room = usize::from(area.width.saturating_sub(1));
-        let start = menu.query.char_indices().rev().nth(room).map_or(0, |(at, _)| at);
-        pen.text(theme.ink(Ink::Strong), &menu.query[start..]);
-    }
-    pen.text(theme.cursor(), " ");
-    if pen.column() < hint_start {
-        pen.to(hint_start).put(dim, hint);
+    // What is typed comes before what else there is to say.
+    let typed = text_width(menu.query).saturating_add(1);
+    let field = if typed < hint_start { Rect { width: hint_start, ..area } } else { area };
+    let ghost = if menu.query.is_empty() { "type to filter" } else { "" };
+    draw_field(menu.query, menu.query.len(), ghost, theme, field, buffer);
+    if field.width < area.width {
+        Pen::new(buffer, area, 0).to(hint_start).put(dim, hint);
     }
 }
 

@@ -11,9 +11,9 @@ use ratatui::{
 };
 
 use crate::{
-    CanaryView, Filter, Input, LogView, Menu, MenuEntry, MenuView, OverviewView, Pane, PaneAction, PaneId, Scene,
-    SessionsView, SortColumn, TableForm, Theme, ThemeName, TimelineView, TogglesView, synthetic::Synthetic,
-    table::tabbed,
+    CanaryView, Candidate, Filter, Input, LogView, Menu, MenuEntry, MenuView, OverviewView, Pane, PaneAction, PaneId,
+    Prompt, Scene, SessionsView, SortColumn, TableForm, Theme, ThemeName, TimelineView, TogglesView, draw_prompt,
+    synthetic::Synthetic, table::tabbed,
 };
 
 /// What the smallest terminal leaves to a pane, a usual one, a large one.
@@ -85,7 +85,7 @@ fn draw(pane: &mut dyn Pane, state: &State, theme: Theme, size: (u16, u16)) -> B
     buffer
 }
 
-fn text(buffer: &Buffer) -> String {
+fn text_of(buffer: &Buffer) -> String {
     let width = usize::from(buffer.area.width);
     let rows = buffer.content.chunks(width.max(1));
     rows.map(|row| {
@@ -104,7 +104,7 @@ fn snapshot(name: &str, state: &State, prepare: impl Fn(&mut dyn Pane), id: Pane
         draw(pane.as_mut(), state, Theme::default(), size);
         prepare(pane.as_mut());
         let buffer = draw(pane.as_mut(), state, Theme::default(), size);
-        drawings += &format!("{}x{}\n{}\n", size.0, size.1, text(&buffer));
+        drawings += &format!("{}x{}\n{}\n", size.0, size.1, text_of(&buffer));
     }
     insta::assert_snapshot!(name, drawings);
 }
@@ -286,7 +286,7 @@ fn everything_is_readable_without_colour_or_unicode() {
     for buffer in all_panes(Theme::new(ThemeName::Mono, true)) {
         use ratatui::style::Color;
         assert!(buffer.content.iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset));
-        drawings += &text(&buffer);
+        drawings += &text_of(&buffer);
     }
     assert!(drawings.is_ascii(), "{drawings}");
     assert!(drawings.contains("CORRUPT"), "{drawings}");
@@ -297,7 +297,7 @@ fn everything_is_readable_without_colour_or_unicode() {
 fn a_filter_that_matches_nothing_says_so() {
     for mut pane in panes() {
         pane.set_filter(Some(Filter::new("xyzzy")));
-        let drawing = text(&draw(pane.as_mut(), state(), Theme::default(), SIZES[0]));
+        let drawing = text_of(&draw(pane.as_mut(), state(), Theme::default(), SIZES[0]));
         assert!(drawing.contains("0 of ") && drawing.contains("/xyzzy"), "{drawing}");
         let said = drawing.contains("matches /xyzzy") || pane.id() == PaneId::Timeline;
         assert!(said || pane.id() == PaneId::Overview, "{drawing}");
@@ -338,7 +338,7 @@ fn tables() {
 #[track_caller]
 fn click(pane: &mut dyn Pane, state: &State, wanted: &str) -> Option<PaneAction> {
     let size = SIZES[1];
-    let drawing = text(&draw(pane, state, Theme::default(), size));
+    let drawing = text_of(&draw(pane, state, Theme::default(), size));
     let found = drawing.lines().enumerate().find_map(|(row, line)| Some((row, line.find(wanted)?, line)));
     let (row, at, line) = found.unwrap_or_else(|| panic!("no {wanted} in\n{drawing}"));
     let column = line[..at].chars().count();
@@ -441,10 +441,10 @@ fn the_next_match_goes_round() {
 fn a_step_without_spans_is_said_to_have_none() {
     let mut state = Synthetic::state_after(9);
     state.spans.pop_back();
-    let drawing = text(&draw(&mut TimelineView::default(), &state, Theme::default(), SIZES[0]));
+    let drawing = text_of(&draw(&mut TimelineView::default(), &state, Theme::default(), SIZES[0]));
     assert!(drawing.contains("step 7 \u{b7} step 8 has no spans"), "{drawing}");
     state.spans.clear();
-    let drawing = text(&draw(&mut TimelineView::default(), &state, Theme::default(), SIZES[0]));
+    let drawing = text_of(&draw(&mut TimelineView::default(), &state, Theme::default(), SIZES[0]));
     assert!(drawing.contains("no step has been timed yet"), "{drawing}");
 }
 
@@ -454,7 +454,7 @@ fn all_of_the_overview_can_be_scrolled_to() {
     let mut pane = OverviewView::default();
     let mut seen = String::new();
     for _ in 0..60 {
-        seen += &text(&draw(&mut pane, &state, Theme::default(), (60, 6)));
+        seen += &text_of(&draw(&mut pane, &state, Theme::default(), (60, 6)));
         pane.handle(&state, Input::Down);
     }
     for words in ["finished", "of 80 rows", "canary hash", "corrupted", "a bar", "last wrong texts"] {
@@ -508,9 +508,38 @@ fn menu() {
         let menu = Menu { title: "Commands", query, entries: &entries, shown: &shown, hint };
         view.draw(menu, Theme::default(), area, &mut buffer);
         assert_eq!(view.selected(), 1.min(shown.len().saturating_sub(1)));
-        drawings += &format!("{}x{}\n{}\n", size.0, size.1, text(&buffer));
+        drawings += &format!("{}x{}\n{}\n", size.0, size.1, text_of(&buffer));
     }
     insta::assert_snapshot!("menu", drawings);
+}
+
+#[test]
+fn prompt() {
+    let candidate = |text: &str, note: &str| Candidate { text: text.to_owned(), note: note.to_owned() };
+    let candidates: Vec<Candidate> =
+        std::iter::once(candidate("export", "Writes what the focused pane shows as a table."))
+            .chain((0..10).map(|number| candidate(&format!("mark.{number}"), "Goes back to a mark.")))
+            .collect();
+    let mut drawings = String::new();
+    for (size, text, error, candidates, selected) in [
+        ((60, 15), "exp", None, &candidates[..1], Some(0)),
+        ((60, 15), "mark.", None, &candidates[1..], Some(9)),
+        (
+            (80, 24),
+            "exprot csv",
+            Some("There is no command `exprot` (did you mean `export`?)."),
+            &candidates[..0],
+            None,
+        ),
+        ((60, 6), "m", Some("Say more, as several commands begin with m."), &candidates[1..], None),
+    ] {
+        let area = Rect::new(0, 0, size.0, size.1);
+        let mut buffer = Buffer::empty(area);
+        let prompt = Prompt { prefix: ':', text, cursor: text.len(), ghost: "<file>", error, candidates, selected };
+        draw_prompt(prompt, Theme::default(), Rect { y: size.1 - 1, height: 1, ..area }, area, &mut buffer);
+        drawings += &format!("{}x{}\n{}\n", size.0, size.1, text_of(&buffer));
+    }
+    insta::assert_snapshot!("prompt", drawings);
 }
 
 /// What no sane target says.
@@ -696,6 +725,19 @@ proptest! {
             view.draw(menu, theme, area, &mut buffer);
             prop_assert!(view.selected() < shown.len().max(1));
         }
+        let candidates: Vec<Candidate> =
+            shown.iter().map(|number| Candidate { text: query.repeat(*number), note: query.clone() }).collect();
+        let prompt = Prompt {
+            prefix: '/',
+            text: &query,
+            cursor: usize::from(offset),
+            ghost: &query,
+            error: ascii.then_some(&query),
+            candidates: &candidates,
+            selected: shown.first().copied(),
+        };
+        let line = Rect { y: area.bottom() - 1, height: 1, ..area };
+        draw_prompt(prompt, theme, line, area, &mut buffer);
     }
 
     /// What is copied is what stands in the table, and neither can do a terminal any harm.
