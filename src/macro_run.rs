@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use coalmine_sessions::macros::{
     ConsoleOutcome, KnownCommand, MACRO_BYTES, Macro, MacroError, MacroErrors, MacroLine, MacroReport, Outcome, Player,
-    Request, SHIPPED, SHIPPED_PREFIX, Source, load, shipped,
+    Request, SHIPPED, SHIPPED_PREFIX, Source, any_arguments, load, shipped,
 };
 use coalmine_sessions::{
     Command, CommandId, CommandKind, Danger, EventKind, EventReceiver, Sanitized, State, Summary, event_queue,
@@ -33,7 +33,8 @@ pub struct MacroRun {
 
 /// The console's commands, as macros name them.
 pub fn known_commands() -> Vec<KnownCommand<'static>> {
-    COMMANDS.iter().map(|command| KnownCommand { name: command.name, danger: command.danger }).collect()
+    let known = COMMANDS.iter();
+    known.map(|command| KnownCommand { name: command.name, danger: command.danger, check: &any_arguments }).collect()
 }
 
 /// Reads a macro, with everything that it plays, from a file or by the name of a shipped one (`coalmine:tour`).
