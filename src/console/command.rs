@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use coalmine_panes::PaneId;
-use coalmine_sessions::Danger;
+use coalmine_sessions::{Danger, macros::ArgumentProblem};
 
 use super::App;
 
@@ -135,16 +135,6 @@ pub enum Value {
     Text(String),
 }
 
-/// Why an argument cannot be taken.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{sentence}")]
-pub struct ArgumentError {
-    /// Which argument, from 0; their number when one is missing.
-    pub argument: usize,
-    /// A full sentence.
-    pub sentence: String,
-}
-
 /// What carries a command out. An error is a full sentence for the person who asked.
 pub type Handler = fn(&mut App, &[Value]) -> Result<(), String>;
 
@@ -194,8 +184,8 @@ impl ConsoleCommand {
     ///
     /// # Errors
     /// When one is missing, too many, or not what its parameter takes.
-    pub fn parse(&self, arguments: &[String]) -> Result<Vec<Value>, ArgumentError> {
-        let wrong = |argument: usize, sentence: String| ArgumentError { argument, sentence };
+    pub fn parse(&self, arguments: &[String]) -> Result<Vec<Value>, ArgumentProblem> {
+        let wrong = |index: usize, sentence: String| ArgumentProblem { index, sentence };
         let most = self.parameters.len();
         let takes_rest = self.parameters.last().is_some_and(|last| last.kind == Kind::Text);
         if arguments.len() > most && !takes_rest {
@@ -286,7 +276,7 @@ mod tests {
         }
     }
 
-    fn parse(command: &ConsoleCommand, arguments: &[&str]) -> Result<Vec<Value>, ArgumentError> {
+    fn parse(command: &ConsoleCommand, arguments: &[&str]) -> Result<Vec<Value>, ArgumentProblem> {
         command.parse(&arguments.iter().map(|argument| (*argument).to_owned()).collect::<Vec<_>>())
     }
 
@@ -310,8 +300,8 @@ mod tests {
             (&["canary", "-1s"], 1, "a time such as"),
         ] {
             let error = parse(&command, arguments).unwrap_err();
-            assert_eq!(error.argument, argument);
-            assert!(error.sentence.contains(words), "{error}");
+            assert_eq!(error.index, argument);
+            assert!(error.sentence.contains(words), "{error:?}");
         }
     }
 

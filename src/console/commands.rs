@@ -3,13 +3,13 @@
 use coalmine_panes::{Input, PaneId, ThemeName};
 use coalmine_sessions::{
     Danger,
-    macros::{KnownCommand, VERBS},
+    macros::{ArgumentProblem, KnownCommand, VERBS},
 };
 
 use super::{
     Exit,
     app::Request,
-    command::{Action, ArgumentError, ConsoleCommand, Handler, Kind, Parameter, Place, Scope, Value},
+    command::{Action, ConsoleCommand, Handler, Kind, Parameter, Place, Scope, Value},
     layout::Resize,
     source::Move,
 };
@@ -235,10 +235,9 @@ pub fn known_commands() -> Vec<KnownCommand<'static>> {
 }
 
 /// Checks the arguments of a command.
-fn check(name: &str, arguments: &[String]) -> Result<(), (usize, String)> {
+fn check(name: &str, arguments: &[String]) -> Result<(), ArgumentProblem> {
     let Some(command) = command_named(name) else { return Ok(()) };
-    let checked = command.parse(arguments);
-    checked.map(drop).map_err(|ArgumentError { argument, sentence }| (argument, sentence))
+    command.parse(arguments).map(drop)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What lies over the panes and gets every key first: menus, the command line, questions.
 
-use coalmine_panes::{Candidate, Input, Menu, MenuEntry, MenuView, Prompt, Theme, draw_prompt};
+use coalmine_panes::{Candidate, Ink, Input, Menu, MenuEntry, MenuView, Pen, Prompt, Theme, draw_prompt};
 use coalmine_sessions::{Danger, macros::Macro};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::{buffer::Buffer, layout::Rect};
@@ -306,9 +306,11 @@ impl Overlay {
 
     /// Draws it over the screen.
     pub(super) fn draw(&mut self, theme: Theme, keys: Rect, screen: Rect, buffer: &mut Buffer) {
-        let line = |prefix: &str, error: Option<&str>, buffer: &mut Buffer| {
-            let prompt = Prompt { prefix, text: "", cursor: 0, ghost: "", error, candidates: &[], selected: None };
-            draw_prompt(prompt, theme, keys, screen, buffer);
+        let ask = |question: std::fmt::Arguments<'_>, buffer: &mut Buffer| {
+            let mut pen = Pen::new(buffer, keys, 0);
+            pen.put(theme.ink(Ink::Banner), format_args!(" {question} "));
+            let room = pen.room();
+            pen.repeat(theme.ink(Ink::Text), " ", room);
         };
         match self {
             Self::Menu(menu) => {
@@ -318,8 +320,8 @@ impl Overlay {
             }
             Self::Prompt(prompt) => {
                 let prefix = match prompt.kind {
-                    PromptKind::Command => ":",
-                    PromptKind::Filter => "/",
+                    PromptKind::Command => ':',
+                    PromptKind::Filter => '/',
                 };
                 let candidates: &[Candidate] = &prompt.completion.candidates;
                 let prompt = Prompt {
@@ -334,10 +336,9 @@ impl Overlay {
                 draw_prompt(prompt, theme, keys, screen, buffer);
             }
             Self::Confirm(script) => {
-                let question = format!("{} changes the target. Play it? y/n ", script.name);
-                line(&question, None, buffer);
+                ask(format_args!("{} changes the target. Play it? y or n", script.name), buffer);
             }
-            Self::Letter(command) => line(&format!("{}: which letter? ", command.name), None, buffer),
+            Self::Letter(command) => ask(format_args!("{}: which letter?", command.name), buffer),
         }
     }
 }

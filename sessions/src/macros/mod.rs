@@ -44,7 +44,7 @@ pub use condition::{Comparison, Condition, Evaluation, Operand, Seen};
 pub use error::{MacroError, MacroErrors};
 pub use line::{Bound, Line, Macro, MacroLine};
 pub use load::{Source, load};
-pub use parser::{KnownCommand, VERBS, parse};
+pub use parser::{ArgumentCheck, ArgumentProblem, KnownCommand, VERBS, any_arguments, parse};
 pub use player::{ConsoleOutcome, Player, Request};
 pub use quantity::{QUANTITIES, Quantity, QuantitySpec};
 pub use recorder::MacroRecorder;

@@ -1,5 +1,6 @@
 //! Reads the text of a macro.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -23,8 +24,31 @@ pub struct KnownCommand<'a> {
     pub name: &'a str,
     /// What it may do to the target.
     pub danger: Danger,
-    /// check
-    pub check: &'a dyn Fn(&str, &[String]) -> Result<(), (usize, String)>,
+    /// Looks at the arguments, so that what is wrong with them is said before anything runs.
+    pub check: &'a ArgumentCheck<'a>,
+}
+
+/// Finds what is wrong with the arguments of a command, given its name.
+pub type ArgumentCheck<'a> = dyn Fn(&str, &[String]) -> Result<(), ArgumentProblem> + 'a;
+
+/// What is wrong with the arguments of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArgumentProblem {
+    /// The wrong argument, counted from 0; one that is not there if an argument is missing.
+    pub index: usize,
+    /// What is wrong and what to do, as a full sentence.
+    pub sentence: String,
+}
+
+/// Lets any arguments pass.
+pub fn any_arguments(_: &str, _: &[String]) -> Result<(), ArgumentProblem> {
+    Ok(())
+}
+
+impl fmt::Debug for KnownCommand<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KnownCommand").field("name", &self.name).field("danger", &self.danger).finish_non_exhaustive()
+    }
 }
 
 /// Reads a macro, whose lines may name the console's `commands`. What it plays is not looked at: see [`super::load`].
@@ -135,7 +159,11 @@ fn line(text: &str, commands: &[KnownCommand<'_>]) -> Result<Option<(Line, Dange
                     format!("There is no command {}{}.", quoted(name), suggestion(nearest)),
                 ));
             };
-            let arguments = words(text, end)?.into_iter().map(|word| word.text).collect();
+            let (arguments, spans): (Vec<_>, Vec<_>) =
+                words(text, end)?.into_iter().map(|word| (word.text, word.span)).unzip();
+            (known.check)(name, &arguments).map_err(|problem| {
+                Fault::new(spans.get(problem.index).cloned().unwrap_or(verb.span), problem.sentence)
+            })?;
             return Ok(Some((Line::Command { name: name.to_owned(), arguments }, known.danger)));
         }
     };

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::error::MacroErrors;
 use super::line::Line;
-use super::parser::{KnownCommand, parse};
+use super::parser::{KnownCommand, any_arguments, parse};
 use super::{MACRO_BYTES, MACRO_LINES};
 use crate::Danger;
 
@@ -64,7 +64,7 @@ impl MacroRecorder {
     /// Writes the line if it reads back, and keeps what it reads back as.
     fn add(&mut self, line: &Line, name: &str) -> Result<(), MacroErrors> {
         let text = line.to_string();
-        let known = [KnownCommand { name, danger: Danger::Local, check: &|_, _| Ok(()) }];
+        let known = [KnownCommand { name, danger: Danger::Local, check: &any_arguments }];
         let full = self.lines.len() == MACRO_LINES || self.text.len() + text.len() >= MACRO_BYTES;
         let parsed = parse("recording", &text, &known)?.lines;
         match <[_; 1]>::try_from(parsed) {

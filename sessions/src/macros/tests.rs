@@ -6,9 +6,9 @@ use super::*;
 use crate::{CommandKind, Danger, Event, EventKind, FlagKind, State, Step, ToggleChange, ToggleName, ToggleValue};
 
 const COMMANDS: [KnownCommand<'static>; 3] = [
-    KnownCommand { name: "focus.timeline", danger: Danger::Local },
-    KnownCommand { name: "overlap", danger: Danger::MutatesTarget },
-    KnownCommand { name: "filter", danger: Danger::Local },
+    KnownCommand { name: "focus.timeline", danger: Danger::Local, check: &any_arguments },
+    KnownCommand { name: "overlap", danger: Danger::MutatesTarget, check: &any_arguments },
+    KnownCommand { name: "filter", danger: Danger::Local, check: &any_arguments },
 ];
 
 fn parsed(text: &str) -> Macro {
@@ -171,6 +171,39 @@ fn errors_show_file_line_column_and_what_is_wrong() {
         assert!(error.starts_with(&format!("test.macro:{position}: ")), "{text}: {error}");
         assert!(error.contains(words), "{text}: {error}");
     }
+}
+
+#[test]
+fn a_commands_arguments_are_checked_before_anything_runs() {
+    let panes = ["overview".to_owned(), "timeline".to_owned()];
+    let check = |_: &str, arguments: &[String]| match arguments {
+        [pane] if panes.contains(pane) => Ok(()),
+        [] => Err(ArgumentProblem { index: 0, sentence: "`focus` takes a pane.".to_owned() }),
+        [pane] => Err(ArgumentProblem { index: 0, sentence: format!("There is no pane `{pane}`.") }),
+        _ => Err(ArgumentProblem { index: 1, sentence: "`focus` takes one pane.".to_owned() }),
+    };
+    let known = [KnownCommand { name: "focus", danger: Danger::Local, check: &check }];
+    let parsed = parse("a.macro", "focus overview\nfocus \"timeline\" # comment", &known).unwrap();
+    let line = |pane: &str| Line::Command { name: "focus".to_owned(), arguments: vec![pane.to_owned()] };
+    assert_eq!(
+        parsed.lines.iter().map(|line| line.line.clone()).collect::<Vec<_>>(),
+        [line("overview"), line("timeline")]
+    );
+
+    // Also in what is played.
+    let played = Source { name: "b.macro".to_owned(), text: "focus\n focus \"é\"\nfocus overview é more".to_owned() };
+    let main = Source { name: "a.macro".to_owned(), text: "focus overview\nplay b.macro".to_owned() };
+    let errors = load(&main, &known, &mut |_, _| Ok(played.clone())).unwrap_err();
+    let told: Vec<String> = errors.0.iter().map(|error| error.to_string().lines().next().unwrap().to_owned()).collect();
+    assert_eq!(
+        told,
+        [
+            "b.macro:1:1: `focus` takes a pane.",
+            "b.macro:2:8: There is no pane `é`.",
+            "b.macro:3:16: `focus` takes one pane."
+        ]
+    );
+    assert!(errors.to_string().contains(" 2 |  focus \"é\"\n   |        ^^^"), "{errors}");
 }
 
 #[test]
@@ -511,7 +544,7 @@ proptest! {
                     .contains(&name.as_str()));
             }
         }
-        let known: Vec<_> = commands.iter().map(|(name, _)| KnownCommand { name, danger: Danger::Read }).collect();
+        let known: Vec<_> = commands.iter().map(|(name, _)| KnownCommand { name, danger: Danger::Read, check: &any_arguments }).collect();
         let read = parse("recording", recorder.text(), &known).unwrap();
         let read: Vec<_> = read.lines.into_iter().map(|line| line.line).collect();
         prop_assert_eq!(recorder.lines(), &read[..]);
