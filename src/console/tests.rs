@@ -216,7 +216,7 @@ fn holding_stepping_and_pacing() {
 
 #[test]
 fn help_filters_and_runs_and_q_closes_it_first() {
-    let mut bench = Bench::started(120, 60);
+    let mut bench = Bench::started(120, 140);
     bench.keys("?");
     bench.assert_shows("type to filter");
     bench.assert_shows("Gives the focused pane the whole screen");
@@ -682,7 +682,7 @@ fn a_macro_that_changes_somebody_s_server_asks_once() {
 #[test]
 fn a_pane_is_filtered_copied_and_exported() {
     let scratch = Scratch::new("export");
-    let mut bench = Bench::started(120, 30);
+    let mut bench = Bench::started(200, 48);
     for (session, call) in [(1, "fetch item=iron-coil bin=A07"), (2, "store item=copper")] {
         let change = SessionChange { session, turns: 6, step: 9, call: call.into(), ..SessionChange::default() };
         bench.say(EventKind::Session(change));
