@@ -23,6 +23,8 @@ use crate::{
 
 /// Oldest age in steps of each level of heat, hottest first; what is older is the coldest but one.
 const AGES: [(usize, u64); 3] = [(4, 1), (3, 8), (2, 128)];
+/// Rows from which the map leaves three to the legend and the selected page.
+const ROOMY: u16 = 9;
 /// Mark of an undeclared change, the same in every theme.
 const VIOLATION: &str = "!";
 
@@ -122,8 +124,8 @@ impl Places {
     fn new(pools: &[Pool], area: Rect) -> Self {
         let summary = below(area, 1);
         let area = below(summary, 1);
-        // The map keeps three rows before the selected page and the legend get theirs.
-        let footer = area.height.saturating_sub(3).min(3);
+        // The map comes before the selected page and the legend.
+        let footer = if area.height < ROOMY { area.height.saturating_sub(3).min(2) } else { 3 };
         let family = pools.iter().map(|pool| text_width(&pool.family)).max();
         let label = family.unwrap_or(0).saturating_add(8).min(area.width / 3);
         let map = Rect { height: area.height - footer, ..area };
@@ -323,28 +325,41 @@ impl CanaryView {
             pen.put(text, format_args!(" pages {first}{range}{last}"));
         }
         pen.put(dim, format_args!(" of {}  ", Grouped(pool.pages.into())));
-        match last_write(state, index, first, group) {
-            None => pen.text(dim, "never written"),
-            Some(step) => pen
-                .put(text, format_args!("written in step {}", Grouped(step)))
-                .put(dim, format_args!(", {} ago", Grouped(now(state).saturating_sub(step)))),
-        };
-        // On a row of its own, where there is one.
-        let mut pen = if area.height > 1 { Pen::new(buffer, area, 1) } else { pen };
-        pen.skip(2);
         let mut found = violations(state, index, first, last);
-        match found.next() {
-            None if self.drilled || area.height > 1 => pen.text(dim, "no undeclared change"),
-            None => &mut pen,
+        let violation = found.next();
+        // On a single row, an undeclared change comes before the last write.
+        if area.height > 1 || violation.is_none() {
+            match last_write(state, index, first, group) {
+                None => pen.text(dim, "never written"),
+                Some(step) => pen
+                    .put(text, format_args!("written in step {}", Grouped(step)))
+                    .put(dim, format_args!(", {} ago", Grouped(now(state).saturating_sub(step)))),
+            };
+        }
+        let mut pen = match area.height {
+            2.. => Pen::new(buffer, below(area, 1), 0),
+            _ => pen,
+        };
+        match violation {
+            None if area.height > 1 => {
+                pen.skip(2).text(dim, "no undeclared change");
+            }
+            None => {}
             Some((step, page)) => {
                 let step = Grouped(step);
-                pen.put(loud(scene), format_args!("{VIOLATION} page {page} changed undeclared in step {step}"));
+                pen.skip(if area.height > 1 { 2 } else { 0 })
+                    .put(loud(scene), format_args!("{VIOLATION} page {page} changed undeclared in step {step}"));
                 match found.count() {
-                    0 => &mut pen,
-                    more => pen.put(text, format_args!(", and {} times before", Grouped(more as u64))),
+                    0 => {}
+                    1 => {
+                        pen.text(text, ", and once before");
+                    }
+                    more => {
+                        pen.put(text, format_args!(", and {} times before", Grouped(more as u64)));
+                    }
                 }
             }
-        };
+        }
     }
 }
 
@@ -383,12 +398,13 @@ impl Pane for CanaryView {
         if scene.focused {
             self.draw_cursor(scene, cursor, places.map, buffer);
         }
-        if places.footer.height > 2 {
+        // What is drilled into has no row less for the legend.
+        let legend = places.footer.height > if self.drilled { 2 } else { 1 };
+        if legend {
             draw_legend(scene, places.footer, buffer);
         }
         if places.footer.height > 0 {
-            let rows = places.footer.height / 3;
-            self.draw_selected(scene, (pool, page), below(places.footer, rows), buffer);
+            self.draw_selected(scene, (pool, page), below(places.footer, legend.into()), buffer);
         }
     }
 

@@ -14,7 +14,7 @@ use ratatui::{
 
 use crate::{
     Cell, Filter, Grouped, Ink, Input, Nanoseconds, Pane, PaneAction, PaneId, Pen, Scene, Table,
-    chrome::{below, header},
+    chrome::{below, header, no_match},
     filter::Matches,
     pen::{text_width, width_of},
     sheet::{Scroll, Sheet},
@@ -236,7 +236,9 @@ impl Pane for TimelineView {
             header(scene, self.id(), format_args!("{}esc back", self.scroll.note(theme)), area, buffer);
             return;
         }
-        self.draw_header(scene, &frame, area, buffer);
+        let spans = frame.batch.spans.iter();
+        let matching = spans.filter(|span| self.accepts(state, &frame, span)).count();
+        self.draw_header(scene, &frame, matching, area, buffer);
         let lanes = lane_count(state, frame.batch);
         let places = Places::new(state, lanes, below(area, 1));
         if let Some(span) = selected {
@@ -244,7 +246,10 @@ impl Pane for TimelineView {
             self.lane_offset = self.lane_offset.min(lane).max((lane + 1).saturating_sub(places.lanes));
         }
         self.lane_offset = self.lane_offset.min(lanes.saturating_sub(places.lanes));
-        draw_info(scene, &frame, places.info, buffer);
+        match &self.filter {
+            Some(filter) if matching == 0 => no_match(scene, filter, places.info, buffer),
+            _ => draw_info(scene, &frame, places.info, buffer),
+        }
         self.draw_labels(scene, selected, &places, buffer);
         self.draw_spans(scene, &frame, selected, &places, buffer);
         if places.busy.height > 0 {
@@ -533,7 +538,7 @@ impl TimelineView {
         }
     }
 
-    fn draw_header(&self, scene: Scene<'_>, frame: &Frame<'_>, area: Rect, buffer: &mut Buffer) {
+    fn draw_header(&self, scene: Scene<'_>, frame: &Frame<'_>, matching: usize, area: Rect, buffer: &mut Buffer) {
         let (state, dot) = (scene.state, scene.theme.glyphs.dot);
         let step = frame.batch.step;
         let last = state.steps.back().map(|last| last.step).filter(|last| *last != step);
@@ -542,9 +547,7 @@ impl TimelineView {
             last.map_or(Ok(()), |last| write!(formatter, " {dot} step {} has no spans", Grouped(last)))
         });
         if let Some(filter) = &self.filter {
-            let spans = frame.batch.spans.iter();
-            let shown = spans.filter(|span| self.accepts(state, frame, span)).count();
-            let matches = Matches { filter, shown, all: frame.batch.spans.len(), dot };
+            let matches = Matches { filter, shown: matching, all: frame.batch.spans.len(), dot };
             header(scene, self.id(), format_args!("{step} {dot} {matches}"), area, buffer);
         } else {
             header(scene, self.id(), format_args!("{step}"), area, buffer);

@@ -133,14 +133,11 @@ fn shares_line(spec: &ToggleSpec, width: u16) -> bool {
     2 + text_width(spec.long) + 3 + text_width(spec.takes_effect.describe()) < width
 }
 
-/// Rows that the longest doc takes, so that the list keeps its height whatever is selected.
-fn doc_rows(width: u16) -> u16 {
+/// Rows that a toggle's name, effect and doc take.
+fn doc_rows(spec: &ToggleSpec, width: u16) -> u16 {
     let rows = |text| wrap::lines(text, width.saturating_sub(3)).count() as u16;
-    let heading = |spec: &ToggleSpec| match shares_line(spec, width) {
-        true => 1,
-        false => rows(spec.long) + rows(spec.takes_effect.describe()),
-    };
-    TOGGLES.iter().map(|spec| heading(spec) + rows(spec.doc)).max().unwrap_or(0)
+    let heading = if shares_line(spec, width) { 1 } else { rows(spec.long) + rows(spec.takes_effect.describe()) };
+    heading + rows(spec.doc)
 }
 
 impl Pane for TogglesView {
@@ -157,8 +154,11 @@ impl Pane for TogglesView {
         };
         let count = TOGGLES.len() as u16;
         // The selected toggle's doc stands below the list, which makes room for it while focused.
-        let wanted = doc_rows(area.width);
-        let roomy = area.height >= count + wanted;
+        let longest = TOGGLES.iter().map(|spec| doc_rows(spec, area.width)).max().unwrap_or(0);
+        // So that the list keeps its height while the cursor moves, as far as half of the pane allows.
+        let wanted = self.under_cursor().map_or(0, |spec| doc_rows(spec, area.width));
+        let wanted = wanted.max(longest.min(area.height / 2));
+        let roomy = area.height >= count + longest;
         let doc = if roomy || scene.focused { wanted.min(area.height.saturating_sub(LIST_ROWS)) } else { 0 };
         let list = Rect { height: (area.height - doc).min(count), ..area };
         self.draw_list(scene, list, buffer);
