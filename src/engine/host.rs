@@ -1,12 +1,14 @@
 //! An engine on a thread of its own, at a pace that a person can follow.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use coalmine_sessions::{
-    Command, CommandKind, EventKind, EventReceiver, EventSender, Log, LogLevel, Metric, Sanitized, event_queue,
+    Command, CommandId, CommandKind, EventKind, EventReceiver, EventSender, Log, LogLevel, Metric, Sanitized,
+    event_queue,
 };
 
 use super::checkpoint::Checkpoint;
@@ -33,8 +35,9 @@ pub fn spawn(
     let (sender, commands) = channel();
     thread::Builder::new().name("engine".to_owned()).spawn(move || {
         let events = Arc::new(events);
-        let outcome = Engine::new(&checkpoint, options, Arc::clone(&events))
-            .and_then(|engine| Host { engine, events: &events, commands, pace, held: false, steps: 0 }.run());
+        let outcome = Engine::new(&checkpoint, options, Arc::clone(&events)).and_then(|engine| {
+            Host { engine, events: &events, commands, pace, held: false, asked: VecDeque::new() }.run()
+        });
         if let Err(error) = outcome {
             let text = Sanitized::new(&format!("The engine ended: {error}"));
             events.send(EventKind::Log(Log { level: LogLevel::Error, text }), 0);
@@ -50,12 +53,19 @@ struct Host<'a> {
     /// Steps a second; none is as fast as it goes.
     pace: Option<f64>,
     held: bool,
-    /// Steps to run although held.
-    steps: u32,
+    /// Single steps that were asked for and have not run, in the order in which they were.
+    asked: VecDeque<CommandId>,
 }
 
 impl Host<'_> {
+    /// Runs to the end; whoever still waits for a step is then told that there is none.
     fn run(mut self) -> Result<(), EngineError> {
+        let outcome = self.go_on();
+        self.refuse_steps("The engine has ended: there are no more steps.");
+        outcome
+    }
+
+    fn go_on(&mut self) -> Result<(), EngineError> {
         let mut due = Instant::now();
         let mut told = (Instant::now(), 0);
         loop {
@@ -67,10 +77,14 @@ impl Host<'_> {
             let now = Instant::now();
             // After a hold or a slow step the pace goes on from now; it does not catch up.
             due = due.max(now.checked_sub(Duration::from_millis(100)).unwrap_or(now)) + self.interval();
+            let step = self.engine.step_number();
             if self.engine.advance()? == Progress::Finished {
                 return Ok(());
             }
-            self.steps = self.steps.saturating_sub(1);
+            // Answered after the step, so that whoever reads the answer has read what the step said.
+            if let Some(command) = self.asked.pop_front() {
+                self.engine.acknowledge(command, Ok(step));
+            }
             let elapsed = told.0.elapsed();
             if elapsed >= METRIC_INTERVAL {
                 let tokens = self.engine.tokens_decoded();
@@ -92,7 +106,7 @@ impl Host<'_> {
 
     /// Takes commands until the next step is due.
     fn wait_until(&mut self, due: Instant) -> Turn {
-        let command = if self.held && self.steps == 0 {
+        let command = if self.held && self.asked.is_empty() {
             self.commands.recv().map_err(|_| RecvTimeoutError::Disconnected)
         } else {
             self.commands.recv_timeout(due.saturating_duration_since(Instant::now()))
@@ -105,8 +119,11 @@ impl Host<'_> {
     }
 
     fn take(&mut self, command: &Command) -> Turn {
+        // Applying a command twice is applying it once: only its answer is said again, or is still to come.
+        if self.asked.contains(&command.id) {
+            return Turn::Wait;
+        }
         if self.engine.answered(command.id) {
-            // Applying a command twice is applying it once: only its answer is said again.
             self.engine.command(command);
             return Turn::Wait;
         }
@@ -114,11 +131,14 @@ impl Host<'_> {
             CommandKind::SetToggle(..) => {}
             CommandKind::Hold(held) => {
                 self.held = held;
-                self.steps = 0;
+                if held {
+                    self.refuse_steps("The engine was asked to hold before this step had run.");
+                }
             }
             CommandKind::SingleStep => {
                 self.held = true;
-                self.steps += 1;
+                self.asked.push_back(command.id);
+                return Turn::Wait;
             }
             CommandKind::Pace(pace) if pace.is_some_and(|steps| !(steps.is_finite() && steps > 0.0)) => {
                 self.engine.refuse(command.id, "The pace must be a positive number of steps a second.");
@@ -133,10 +153,161 @@ impl Host<'_> {
         self.engine.command(command);
         Turn::Wait
     }
+
+    fn refuse_steps(&mut self, reason: &str) {
+        for command in std::mem::take(&mut self.asked) {
+            self.engine.refuse(command, reason);
+        }
+    }
 }
 
 enum Turn {
     Step,
     Wait,
     Stop,
+}
+
+#[cfg(test)]
+mod tests {
+    use coalmine_kernels::Compute;
+    use coalmine_kernels::math::Cpu;
+    use coalmine_kernels::virtual_gpu::CostProfile;
+    use coalmine_sessions::{Ack, Event, Toggles};
+
+    use super::*;
+    use crate::engine::{OVERLAP_ROWS, ServedShape};
+
+    /// A host with what it has said so far and not been looked at.
+    struct Bench {
+        events: EventReceiver,
+        commands: Sender<Command>,
+        said: VecDeque<Event>,
+    }
+
+    impl Bench {
+        /// An engine that was asked to hold before anything else.
+        fn held(sessions: u64, turns: u32) -> Self {
+            let options = EngineOptions {
+                model: crate::DEMO_MODEL.to_owned(),
+                concurrency: 4,
+                sessions: Some(sessions),
+                turns,
+                seed: 1,
+                toggles: Toggles::default(),
+                oracle: false,
+                overlap_rows: OVERLAP_ROWS,
+                profile: CostProfile::h200(),
+                served: ServedShape::FLASH,
+                costs: Vec::new(),
+                compute: Compute { cpu: Cpu::detect(), workers: 1 },
+            };
+            let (events, commands) = spawn(crate::demo_checkpoint().unwrap(), options, None).unwrap();
+            let mut bench = Self { events, commands, said: VecDeque::new() };
+            bench.ask(1, CommandKind::Hold(true));
+            bench.answer();
+            bench
+        }
+
+        fn ask(&self, id: CommandId, kind: CommandKind) {
+            self.commands.send(Command { id, kind }).unwrap();
+        }
+
+        /// What is said up to the next answer, and that answer.
+        fn answer(&mut self) -> (Vec<Event>, Ack) {
+            let mut before = Vec::new();
+            loop {
+                while let Some(event) = self.said.pop_front() {
+                    match event.kind {
+                        EventKind::Ack(ack) => return (before, ack),
+                        _ => before.push(event),
+                    }
+                }
+                let mut drained = Vec::new();
+                self.events.drain(&mut drained);
+                assert!(!(drained.is_empty() && self.events.is_closed()), "the engine ended without an answer");
+                self.said.extend(drained);
+                thread::yield_now();
+            }
+        }
+
+        fn step(&mut self, id: CommandId) -> (Vec<Event>, u64) {
+            self.ask(id, CommandKind::SingleStep);
+            let (events, ack) = self.answer();
+            assert_eq!(ack.command, id);
+            (events, ack.outcome.unwrap())
+        }
+    }
+
+    #[test]
+    fn a_single_step_is_answered_after_it_has_run() {
+        let mut bench = Bench::held(2, 6);
+        let mut decoded = 0;
+        let (_, mut last) = bench.step(2);
+        for id in 3..60 {
+            let (events, step) = bench.step(id);
+            assert_eq!(step, last + 1);
+            last = step;
+            // What is said between two answers is of this step, whether or not anybody decodes in it.
+            assert!(events.iter().all(|event| event.kind.named_step().is_none_or(|named| named == step)));
+            let steps = events.iter().filter(|event| matches!(event.kind, EventKind::Step(_))).count();
+            decoded += steps;
+            assert!(steps <= 1);
+        }
+        assert!(decoded > 0 && decoded < 57, "{decoded} of 57 steps decoded");
+    }
+
+    #[test]
+    fn a_step_asked_for_twice_runs_once() {
+        let mut bench = Bench::held(4, 1);
+        let (_, first) = bench.step(2);
+        // Once again after it has run, and twice while it waits.
+        bench.ask(2, CommandKind::SingleStep);
+        assert_eq!(bench.answer().1, Ack { command: 2, outcome: Ok(first) });
+        bench.ask(3, CommandKind::SingleStep);
+        bench.ask(3, CommandKind::SingleStep);
+        assert_eq!(bench.answer().1, Ack { command: 3, outcome: Ok(first + 1) });
+        bench.ask(4, CommandKind::SingleStep);
+        let (_, mut ack) = bench.answer();
+        if ack.command == 3 {
+            // The second time came after it had run.
+            ack = bench.answer().1;
+        }
+        assert_eq!(ack, Ack { command: 4, outcome: Ok(first + 2) });
+    }
+
+    #[test]
+    fn steps_that_do_not_run_are_refused() {
+        // So slow that no step runs by itself.
+        let mut bench = Bench::held(1, 1);
+        bench.ask(2, CommandKind::Pace(Some(1e-3)));
+        bench.answer();
+        bench.step(3);
+        bench.ask(4, CommandKind::SingleStep);
+        bench.ask(5, CommandKind::SingleStep);
+        bench.ask(6, CommandKind::Hold(true));
+        for (command, words) in [(4, "asked to hold"), (5, "asked to hold")] {
+            let (_, ack) = bench.answer();
+            assert_eq!(ack.command, command);
+            assert!(ack.outcome.unwrap_err().contains(words));
+        }
+        assert_eq!(bench.answer().1.command, 6);
+        bench.ask(7, CommandKind::SingleStep);
+        bench.ask(8, CommandKind::Stop);
+        let answers = [bench.answer().1, bench.answer().1];
+        assert!(answers.iter().any(|ack| ack.command == 7 && ack.outcome.is_err()), "{answers:?}");
+        assert!(answers.iter().any(|ack| ack.command == 8 && ack.outcome.is_ok()), "{answers:?}");
+    }
+
+    #[test]
+    fn the_engine_that_has_ended_says_that_there_are_no_more_steps() {
+        let mut bench = Bench::held(1, 1);
+        for id in 2.. {
+            bench.ask(id, CommandKind::SingleStep);
+            let (_, ack) = bench.answer();
+            if let Err(reason) = ack.outcome {
+                assert!(reason.contains("no more steps") && id > 10, "{reason}");
+                return;
+            }
+        }
+    }
 }

@@ -303,7 +303,8 @@ impl Engine {
         self.acknowledge(command, Err(Sanitized::new(reason)));
     }
 
-    fn acknowledge(&mut self, command: CommandId, outcome: Result<u64, Sanitized>) {
+    /// Answers a command, for good.
+    pub(super) fn acknowledge(&mut self, command: CommandId, outcome: Result<u64, Sanitized>) {
         self.acknowledged.insert(command, outcome.clone());
         // Senders count upwards; what is far behind will not be asked again.
         while self.acknowledged.len() > 4096 {
