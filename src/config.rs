@@ -18,7 +18,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use crate::console::{Binding, Bound, Keymap, Scope, pane_name, pane_named, parse_keys};
+use crate::console::{Binding, Bound, Keymap, Scope, pane_named, parse_keys};
 use coalmine_panes::PaneId;
 
 /// Bytes of a configuration file.
@@ -181,7 +181,7 @@ impl Reader<'_> {
                     }
                 }
                 (DeValue::Table(_), None) => {
-                    let panes: Vec<_> = PaneId::ALL.into_iter().map(pane_name).collect();
+                    let panes: Vec<_> = PaneId::ALL.into_iter().map(PaneId::name).collect();
                     self.unknown(key, "pane", &panes);
                 }
                 _ => self.key(key, value, None, &mut added),
@@ -242,7 +242,7 @@ impl Reader<'_> {
         };
         let scope = match (pane, bound.scope()) {
             (Some(pane), own @ Scope::Pane(other)) if other != pane => {
-                let (name, pane) = (lines[0], pane_name(pane));
+                let (name, pane) = (lines[0], pane.name());
                 return self.wrong(
                     value.span(),
                     &format!("`{name}` works in the {} pane, and these are the keys of the {pane} pane.", own.name()),

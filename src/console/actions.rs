@@ -11,7 +11,7 @@ use coalmine_sessions::{
 use super::{
     App,
     app::Request,
-    command::{Action, pane_name},
+    command::Action,
     commands::{command_named, known_commands},
     jobs::Done,
     layout::Resize,
@@ -316,7 +316,7 @@ impl App {
     pub(super) fn export(&mut self, file: Option<&str>) -> Result<(), String> {
         let focus = self.arrangement.focus;
         let Some(file) = file else {
-            self.open_prompt_with(&format!("export {}.csv", pane_name(focus)));
+            self.open_prompt_with(&format!("export {}.csv", focus.name()));
             return Ok(());
         };
         let path = Path::new(file);

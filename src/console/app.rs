@@ -428,10 +428,17 @@ impl App {
     }
 
     fn pane_action(&mut self, action: Option<PaneAction>) {
-        if let Some(PaneAction::SetToggle(name, value)) = action
-            && let Err(sentence) = self.ask_target(CommandKind::SetToggle(name, value))
-        {
-            self.warn(sentence);
+        match action {
+            Some(PaneAction::SetToggle(name, value)) => {
+                if let Err(sentence) = self.ask_target(CommandKind::SetToggle(name, value)) {
+                    self.warn(sentence);
+                }
+            }
+            Some(PaneAction::OpenSession(session)) => {
+                self.views.sessions.open(session);
+                self.set_focus(PaneId::Sessions);
+            }
+            Some(PaneAction::Redraw) | None => {}
         }
     }
 

@@ -10,7 +10,7 @@ use coalmine_panes::PaneId;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    command::{pane_name, pane_named},
+    command::pane_named,
     layout::Shape,
 };
 
@@ -51,7 +51,7 @@ impl Arrangement {
     /// # Errors
     /// When the file cannot be written.
     pub fn store(self, path: &Path) -> io::Result<()> {
-        let stored = Stored { focus: pane_name(self.focus).to_owned(), zoomed: self.zoomed, shape: self.shape };
+        let stored = Stored { focus: self.focus.name().to_owned(), zoomed: self.zoomed, shape: self.shape };
         let text = toml::to_string(&stored).map_err(io::Error::other)?;
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory)?;

@@ -29,26 +29,14 @@ impl Scope {
     pub fn name(self) -> &'static str {
         match self {
             Self::Everywhere => "",
-            Self::Pane(pane) => pane_name(pane),
+            Self::Pane(pane) => pane.name(),
         }
-    }
-}
-
-/// A pane as commands and the configuration name it.
-pub fn pane_name(pane: PaneId) -> &'static str {
-    match pane {
-        PaneId::Overview => "overview",
-        PaneId::Sessions => "sessions",
-        PaneId::Canary => "canary",
-        PaneId::Timeline => "timeline",
-        PaneId::Toggles => "toggles",
-        PaneId::Log => "log",
     }
 }
 
 /// The pane of a name.
 pub fn pane_named(name: &str) -> Option<PaneId> {
-    PaneId::ALL.into_iter().find(|pane| pane_name(*pane) == name)
+    PaneId::ALL.into_iter().find(|pane| pane.name() == name)
 }
 
 /// What an argument has to be.
@@ -215,7 +203,7 @@ impl Kind {
     fn parse(self, text: &str) -> Result<Value, String> {
         match self {
             Self::Pane => pane_named(text).map(Value::Pane).ok_or_else(|| {
-                let names: Vec<_> = PaneId::ALL.into_iter().map(pane_name).collect();
+                let names: Vec<_> = PaneId::ALL.into_iter().map(PaneId::name).collect();
                 format!("one of {}", names.join(", "))
             }),
             Self::Choice(words) => {

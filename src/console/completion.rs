@@ -7,7 +7,7 @@ use coalmine_sessions::{
 };
 
 use super::{
-    command::{ConsoleCommand, Kind, pane_name},
+    command::{ConsoleCommand, Kind},
     commands::{COMMANDS, command_named},
 };
 
@@ -47,7 +47,7 @@ pub(super) fn complete<'a>(line: &str, marks: impl Iterator<Item = &'a str>) -> 
         return Completion { from, ..Completion::default() };
     };
     let all: Vec<Candidate> = match parameter.kind {
-        Kind::Pane => PaneId::ALL.into_iter().map(|pane| candidate(pane_name(pane), "")).collect(),
+        Kind::Pane => PaneId::ALL.into_iter().map(|pane| candidate(pane.name(), "")).collect(),
         Kind::Choice(words) => words.iter().map(|word| candidate(word, "")).collect(),
         Kind::Place => ["first", "last", "corruption", "now"].map(|word| candidate(word, "")).into(),
         Kind::Mark => marks.map(|mark| candidate(mark, "")).collect(),

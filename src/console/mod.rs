@@ -31,7 +31,7 @@ use std::io::{self, IsTerminal};
 
 pub use app::{App, Request};
 pub use arrangement::Arrangement;
-pub use command::{Action, ConsoleCommand, Handler, Kind, Parameter, Scope, pane_name, pane_named};
+pub use command::{Action, ConsoleCommand, Handler, Kind, Parameter, Scope, pane_named};
 pub use commands::{COMMANDS, known_commands};
 pub use jobs::Waker;
 pub use keymap::{BINDINGS, Binding, Bound, Keymap, parse_keys};

@@ -127,7 +127,7 @@ impl MenuOverlay {
     fn rank(&mut self) {
         let texts = self.entries.iter().map(|entry| (entry.name.as_str(), entry.doc.as_str()));
         self.shown = self.fuzzy.rank(self.query.text(), texts);
-        self.view = MenuView::default();
+        self.view.reset();
     }
 
     fn key(&mut self, key: KeyEvent) -> Effect {
