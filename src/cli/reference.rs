@@ -42,6 +42,7 @@ enum KeysFormat {
 struct Row {
     line: String,
     keys: Vec<String>,
+    doc: String,
     command: &'static ConsoleCommand,
 }
 
@@ -49,7 +50,7 @@ struct Row {
 fn rows(keymap: &Keymap) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for command in COMMANDS {
-        rows.push(Row { line: command.usage(), keys: Vec::new(), command });
+        rows.push(Row { line: command.usage(), keys: Vec::new(), doc: command.doc.to_owned(), command });
         let bare = rows.len() - 1;
         for binding in keymap.bindings() {
             if binding.bound.command().is_none_or(|own| own.name != command.name) {
@@ -59,7 +60,7 @@ fn rows(keymap: &Keymap) -> Vec<Row> {
             let known = rows[bare..].iter().position(|row| row.line == text);
             let at = if text == command.name { bare } else { known.map_or(rows.len(), |at| bare + at) };
             if at == rows.len() {
-                rows.push(Row { line: text, keys: Vec::new(), command });
+                rows.push(Row { line: text, keys: Vec::new(), doc: binding.bound.doc(), command });
             }
             rows[at].keys.push(binding.keys());
         }
@@ -82,13 +83,13 @@ pub(super) fn list_keys(arguments: &KeysArguments) -> anyhow::Result<ExitCode> {
 
 fn text(keymap: &Keymap) -> String {
     let mut out = String::new();
-    for Row { line, keys, command } in rows(keymap) {
+    for Row { line, keys, doc, command } in rows(keymap) {
         let scope = match command.scope.name() {
             "" => String::new(),
             pane => format!(" ({pane})"),
         };
         // Writing into a string cannot fail.
-        let _ = writeln!(out, "{:<22} {line:<28} {}{scope}", keys.join(" or "), command.doc);
+        let _ = writeln!(out, "{:<22} {line:<28} {doc}{scope}", keys.join(" or "));
     }
     out
 }
@@ -96,14 +97,14 @@ fn text(keymap: &Keymap) -> String {
 fn json(keymap: &Keymap) -> anyhow::Result<String> {
     let rows: Vec<_> = rows(keymap)
         .into_iter()
-        .map(|Row { line, keys, command }| {
+        .map(|Row { line, keys, doc, command }| {
             serde_json::json!({
                 "command": command.name,
                 "line": line,
                 "keys": keys,
                 "pane": command.scope.name(),
                 "danger": danger(command.danger),
-                "doc": command.doc,
+                "doc": doc,
             })
         })
         .collect();
@@ -125,11 +126,11 @@ fn markdown(keymap: &Keymap) -> String {
                    it is not up to date.\n\n| command | keys | where | what it does |\n|---|---|---|---|\n"
         .to_owned();
     let code = |text: &str| format!("`{}`", text.replace('|', "\\|"));
-    for Row { line, keys, command } in rows(keymap) {
+    for Row { line, keys, doc, command } in rows(keymap) {
         let keys: Vec<_> = keys.iter().map(|keys| code(keys)).collect();
         let target = if command.danger == Danger::MutatesTarget { " *Changes the target.*" } else { "" };
         let place = command.scope.name();
-        let _ = writeln!(out, "| {} | {} | {place} | {}{target} |", code(&line), keys.join(" "), command.doc);
+        let _ = writeln!(out, "| {} | {} | {place} | {doc}{target} |", code(&line), keys.join(" "));
     }
     out
 }
@@ -159,11 +160,11 @@ pub(super) fn manual(command: clap::Command) -> anyhow::Result<String> {
     }
     more.control("SH", ["COMMANDS OF THE CONSOLE"]);
     more.text([roman("With their default keys. They work on the command line (:), in the palette, and in macros.")]);
-    for Row { line, keys, command } in rows(&Keymap::default()) {
+    for Row { line, keys, doc, .. } in rows(&Keymap::default()) {
         more.control("TP", []);
         let keys = if keys.is_empty() { String::new() } else { format!("   ({})", keys.join(" or ")) };
         more.text([bold(line), roman(keys)]);
-        more.text([roman(command.doc)]);
+        more.text([roman(doc)]);
     }
     page.write_all(more.render().as_bytes())?;
     Ok(String::from_utf8(page)?)

@@ -1,7 +1,7 @@
 //! Keys and what they stand for: the defaults, and what a configuration makes of them.
 
 use coalmine_panes::PaneId;
-use coalmine_sessions::macros::{Chord, Key, MacroErrors, MacroLine, parse};
+use coalmine_sessions::macros::{Chord, Key, Line, MacroErrors, MacroLine, parse};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::{
@@ -150,6 +150,18 @@ impl Bound {
             }
             Self::Letter(command) | Self::Fill(command) => Some(command),
         }
+    }
+
+    /// What it does, in one line.
+    pub fn doc(&self) -> String {
+        if let Self::Lines(lines) = self
+            && let [MacroLine { line: Line::Toggle(name), .. }] = &lines[..]
+        {
+            let spec = name.spec();
+            let short = spec.aliases.first().filter(|alias| alias.len() < spec.long.len()).unwrap_or(&spec.long);
+            return format!("Gives {short} its next value, of {}.", spec.values.join(", "));
+        }
+        self.command().map_or_else(String::new, |command| command.doc.to_owned())
     }
 
     /// Where it works if nothing else is said: where its commands do.

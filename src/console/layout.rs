@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(layout.towards(PaneId::Overview, "right"), Some(PaneId::Sessions));
         assert_eq!(layout.towards(PaneId::Overview, "down"), Some(PaneId::Toggles));
         assert_eq!(layout.towards(PaneId::Timeline, "up"), Some(PaneId::Canary));
-        assert_eq!(layout.towards(PaneId::Canary, "left"), Some(PaneId::Overview));
+        assert_eq!(layout.towards(PaneId::Sessions, "left"), Some(PaneId::Overview));
         assert_eq!(layout.towards(PaneId::Overview, "left"), None);
     }
 

@@ -82,22 +82,22 @@ impl MenuOverlay {
         commands.extend(others);
         let mut rows = Vec::new();
         for command in commands {
-            let entry = |keys: String, name: String| MenuEntry {
+            let entry = |keys: String, name: String, doc: String| MenuEntry {
                 keys,
                 name,
                 note: command.scope.name().into(),
-                doc: command.doc.to_owned(),
+                doc,
                 mutates: command.danger == Danger::MutatesTarget,
             };
             // Every command's bare name parses: what it lacks is asked for.
             if let Ok(bare) = Bound::parse(&[command.name]) {
-                rows.push((entry(keymap.keys_of(command.name), command.usage()), bare));
+                rows.push((entry(keymap.keys_of(command.name), command.usage(), command.doc.to_owned()), bare));
             }
             let mut seen: Vec<String> = vec![command.name.to_owned()];
             for binding in keymap.bindings() {
                 let text = binding.bound.text();
                 if binding.bound.command().is_some_and(|own| own.name == command.name) && !seen.contains(&text) {
-                    rows.push((entry(keymap.keys_of(&text), text.clone()), binding.bound.clone()));
+                    rows.push((entry(keymap.keys_of(&text), text.clone(), binding.bound.doc()), binding.bound.clone()));
                     seen.push(text);
                 }
             }

@@ -225,11 +225,11 @@ fn help_filters_and_runs_and_q_closes_it_first() {
     assert_eq!(bench.app.take_request(), None);
 
     // With something typed, `q` and `?` are typed too.
-    bench.keys("?multi-stream");
+    bench.keys("?overlap its next");
     bench.assert_shows("1 of");
     bench.assert_hides("Gives the focused pane the whole screen");
     bench.key(KeyCode::Enter, KeyModifiers::NONE);
-    bench.assert_hides("filter multi-stream");
+    bench.assert_hides("overlap its next");
     assert!(matches!(bench.asked(), Some(CommandKind::SetToggle(ToggleName::Overlap, _))));
 
     bench.keys("?eq");
