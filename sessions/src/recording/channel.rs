@@ -141,7 +141,7 @@ impl Channel {
                 r#"{"type":"object","description":"Telemetry that was dropped.","properties":{"dropped":{"type":"integer"}}}"#
             }
             Self::Keyframes => {
-                r#"{"type":"object","description":"Everything known of the target after the step, without its last steps and spans; where it opens the recording, before the step's other events."}"#
+                r#"{"type":"object","description":"Everything known of the target after the step, without its last spans; where it opens the recording, before the step's other events."}"#
             }
         }
     }

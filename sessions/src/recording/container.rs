@@ -153,6 +153,13 @@ impl Container {
         Ok(records)
     }
 
+    /// Bytes of the chunk at `offset` once decompressed, as the chunk itself says.
+    pub(super) fn unpacked_size(&self, offset: u64) -> Result<u64, RecordingError> {
+        // The times of its first and last message come first.
+        let bytes = self.read(offset + FRAME + 16, 8)?;
+        Ok(bytes.try_into().map_or(0, u64::from_le_bytes))
+    }
+
     /// Visits the messages among the records of an unpacked chunk.
     pub(super) fn messages(
         &self,

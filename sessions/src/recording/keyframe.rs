@@ -1,4 +1,4 @@
-//! The state without its windows, to start from.
+//! The state without its spans, to start from.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::wire::{Differential, Measured, Pages};
 use crate::limits::{CALL_CHARACTERS, CANARY_VIOLATIONS, FLAGS_PER_SESSION, LARGEST_BATCH, SESSIONS};
 use crate::{
-    Event, EventKind, Graph, Hazard, Hello, Log, Metric, PageRef, Session, SessionId, State, ToggleName, ToggleValue,
-    Totals,
+    Event, EventKind, Graph, Hazard, Hello, Log, Metric, PageRef, Session, SessionId, State, Step, ToggleName,
+    ToggleValue, Totals,
 };
 
 /// Beyond any honest count, and small enough that counting on from it cannot overflow.
@@ -35,11 +35,14 @@ pub(super) struct KeyframeStep {
     pub(super) opens: bool,
 }
 
-/// A [`State`] without its steps and spans.
+/// A [`State`] without its spans.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Keyframe<'a> {
     /// The first step that the windows of steps and spans reach back to.
     pub(super) window_from: u64,
+    /// The window of steps. Early files lack it; their steps are read one by one.
+    #[serde(default)]
+    steps: Option<Cow<'a, VecDeque<Step>>>,
     hello: Cow<'a, Option<Hello>>,
     toggles: Cow<'a, BTreeMap<ToggleName, ToggleValue>>,
     graphs: Cow<'a, BTreeMap<u32, Graph>>,
@@ -69,6 +72,7 @@ impl<'a> Keyframe<'a> {
         let metric = |(name, &value): (&String, &f64)| Measured::new(&Metric { name: name.as_str().into(), value });
         Self {
             window_from,
+            steps: Some(Cow::Borrowed(&state.steps)),
             hello: Cow::Borrowed(&state.hello),
             toggles: Cow::Borrowed(&state.toggles),
             graphs: Cow::Borrowed(&state.graphs),
@@ -91,6 +95,10 @@ impl<'a> Keyframe<'a> {
         }
     }
 
+    pub(super) fn has_steps(&self) -> bool {
+        self.steps.is_some()
+    }
+
     /// The state after `step`. Whatever the reducer bounds goes through it; the rest is bounded here.
     pub(super) fn into_state(self, step: u64) -> serde_json::Result<State> {
         let mut state = State::default();
@@ -98,6 +106,7 @@ impl<'a> Keyframe<'a> {
         if let Some(hello) = self.hello.into_owned() {
             fold(EventKind::Hello(Box::new(hello)));
         }
+        self.steps.map(Cow::into_owned).into_iter().flatten().for_each(|step| fold(EventKind::Step(step)));
         self.graphs.into_owned().into_values().for_each(|graph| fold(EventKind::Graph(graph)));
         self.hazards.into_owned().into_iter().for_each(|hazard| fold(EventKind::Hazard(hazard)));
         self.log.into_owned().into_iter().for_each(|line| fold(EventKind::Log(line)));

@@ -11,8 +11,8 @@
 //!   step. `log_time` is its first event's time on the target's clock, `publish_time` when its last event was
 //!   recorded, on the host's clock of the day. Messages with the same MCAP sequence number were written together, a
 //!   *batch*; within one, the events of all channels are in the order of their `sequence`.
-//! - **Keyframe.** About every [`KEYFRAME_STEPS`], on `/keyframes`: the state without its windows of
-//!   steps and spans, and the step where these windows begin. A recording that began in the middle of a run opens with
+//! - **Keyframe.** Every [`KEYFRAME_STEPS`] or [`KEYFRAME_BYTES`], on `/keyframes`: the state without its window of
+//!   spans, and the step where its windows begin. A recording that began in the middle of a run opens with
 //!   one, marked `"opens":true`: what was known then.
 //! - **Index.** At the end, an attachment: the steps of every chunk, the keyframes, the anomalies. A file
 //!   that was cut off has none, and is read from start to end once to make it.
@@ -40,6 +40,6 @@ mod writer;
 pub use crate::Anomaly;
 pub use error::RecordingError;
 pub use manifest::{FORMAT_VERSION, Manifest, Redaction};
-pub use reader::{Events, Recording, Recovery};
+pub use reader::{Events, Recording, Recovery, SEEK_BYTES};
 pub use replay::{FASTEST, Replay, SLOWEST};
-pub use writer::{FLUSH_AFTER, FLUSH_BYTES, KEYFRAME_STEPS, Recorded, RecordingWriter};
+pub use writer::{FLUSH_AFTER, FLUSH_BYTES, KEYFRAME_BYTES, KEYFRAME_STEPS, Recorded, RecordingWriter};

@@ -13,6 +13,9 @@ use super::wire::read_events;
 use super::{Manifest, RecordingError};
 use crate::{Anomaly, Event, PageRef, State};
 
+/// Bytes, once decompressed, from which the window of spans is made when a step is gone to.
+pub const SEEK_BYTES: u64 = 8 << 20;
+
 /// A recording open for reading. Only its index is held in memory.
 pub struct Recording {
     container: Container,
@@ -32,6 +35,15 @@ pub struct Recovery {
     pub steps: u64,
     /// Bytes at the end of the file that nothing could be made of.
     pub lost_tail_bytes: u64,
+}
+
+/// What a keyframe holds.
+struct Held {
+    state: State,
+    /// The step where its windows begin.
+    window_from: u64,
+    /// Whether its window of steps is there.
+    has_steps: bool,
 }
 
 /// Events that were written together, in their order.
@@ -91,38 +103,69 @@ impl Recording {
     /// What all events up to the end of a step fold to. Beyond the last step that is the end of the recording; before
     /// the first, nothing is known.
     ///
-    /// The windows of steps and spans of a recording that began in the middle of a run begin with the recording.
+    /// So that one is there soon, spans are read from the last [`SEEK_BYTES`] only: where steps have many nodes, the
+    /// window of spans begins later than it did live. The windows of a recording that began in the middle of a run
+    /// begin with the recording.
     pub fn state_at(&self, step: u64) -> Result<State, RecordingError> {
+        let end = self.index.chunks_of(&(0..=step)).end;
+        let spans_from = self.chunk_before(end, SEEK_BYTES)?;
         let Some(held) = self.index.keyframe_before(step) else {
             let mut state = State::default();
-            self.fold(&mut state, 0..=step, |_| true)?;
+            self.fold(&mut state, 0..=step, spans_from, |_| true)?;
             return Ok(state);
         };
-        let (mut state, window_from) = self.keyframe(held)?;
+        let Held { mut state, window_from, has_steps } = self.keyframe(held)?;
         if self.index.opening() != Some(held) {
-            // A keyframe lacks the windows of steps and spans; no other event bears on these.
+            // No other event bears on the windows.
             let mut windows = State::default();
-            let bears = |channel| matches!(channel, Channel::Hello | Channel::Steps | Channel::Spans);
-            self.fold(&mut windows, window_from..=held.0, bears)?;
-            state.steps = windows.steps;
+            let from = match (has_steps, self.index.chunks.get(spans_from)) {
+                (true, Some(chunk)) => window_from.max(chunk.first_step),
+                _ => window_from,
+            };
+            let bears = |channel| match channel {
+                Channel::Hello | Channel::Spans => true,
+                Channel::Steps => !has_steps,
+                _ => false,
+            };
+            self.fold(&mut windows, from..=held.0, spans_from, bears)?;
             state.spans = windows.spans;
+            if !has_steps {
+                state.steps = windows.steps;
+            }
         }
-        self.fold(&mut state, self.index.steps_since(held, step), |_| true)?;
+        self.fold(&mut state, self.index.steps_since(held, step), spans_from, |_| true)?;
         Ok(state)
+    }
+
+    /// The chunk from which on those before `end` have at most so many bytes; the last of these at the latest.
+    fn chunk_before(&self, end: usize, bytes: u64) -> Result<usize, RecordingError> {
+        let mut left = bytes;
+        let mut first = end;
+        while first > 0 {
+            let size = self.container.unpacked_size(self.index.chunks[first - 1].offset)?;
+            if size > left && first < end {
+                break;
+            }
+            left = left.saturating_sub(size);
+            first -= 1;
+        }
+        Ok(first)
     }
 
     /// The last step before `step` in which a page changed, declared or not.
     pub fn last_write_of(&self, page: PageRef, step: u64) -> Result<Option<u64>, RecordingError> {
         let Some(last) = step.checked_sub(1) else { return Ok(None) };
         let (mut state, steps) = match self.index.keyframe_before(last) {
-            Some(held) => (self.keyframe(held)?.0, self.index.steps_since(held, last)),
+            Some(held) => (self.keyframe(held)?.state, self.index.steps_since(held, last)),
             None => match self.index.opening() {
                 // What was known when the recording began may well be of before `step`.
-                Some(opening) => return Ok(self.keyframe(opening)?.0.canary.last_write(page).filter(|&at| at < step)),
+                Some(opening) => {
+                    return Ok(self.keyframe(opening)?.state.canary.last_write(page).filter(|&at| at < step));
+                }
                 None => (State::default(), 0..=last),
             },
         };
-        self.fold(&mut state, steps, |channel| matches!(channel, Channel::Hello | Channel::Canary))?;
+        self.fold(&mut state, steps, usize::MAX, |channel| matches!(channel, Channel::Hello | Channel::Canary))?;
         Ok(state.canary.last_write(page))
     }
 
@@ -143,14 +186,17 @@ impl Recording {
         self.index.chunks_of(steps)
     }
 
+    /// Folds the events of the wanted channels, but spans only from a chunk on.
     fn fold(
         &self,
         state: &mut State,
         steps: RangeInclusive<u64>,
+        spans_from: usize,
         wanted: impl Fn(Channel) -> bool,
     ) -> Result<(), RecordingError> {
         for chunk in self.index.chunks_of(&steps) {
-            for batch in self.batches(chunk, &wanted)? {
+            let wanted = |channel| wanted(channel) && (channel != Channel::Spans || chunk >= spans_from);
+            for batch in self.batches(chunk, wanted)? {
                 if steps.contains(&batch.step) {
                     batch.events.into_iter().for_each(|event| state.apply_owned(event));
                 }
@@ -186,8 +232,7 @@ impl Recording {
         Ok(batches)
     }
 
-    /// The state that a keyframe holds, and the step where its windows begin.
-    fn keyframe(&self, (step, chunk): (u64, usize)) -> Result<(State, u64), RecordingError> {
+    fn keyframe(&self, (step, chunk): (u64, usize)) -> Result<Held, RecordingError> {
         let frame = self.container.frame(self.index.chunks[chunk].offset)?;
         let records = self.container.unpack(frame)?;
         let bad = |error: serde_json::Error| self.container.damaged(frame.offset, "a keyframe", error);
@@ -198,7 +243,9 @@ impl Recording {
                 if held.step == step {
                     let message: KeyframeMessage<'_> = serde_json::from_slice(message.json).map_err(bad)?;
                     let window_from = message.keyframe.window_from.min(step);
-                    found = Some((message.keyframe.into_state(step).map_err(bad)?, window_from));
+                    let has_steps = message.keyframe.has_steps();
+                    let state = message.keyframe.into_state(step).map_err(bad)?;
+                    found = Some(Held { state, window_from, has_steps });
                 }
             }
             Ok(())

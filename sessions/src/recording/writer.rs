@@ -22,8 +22,11 @@ use super::{Manifest, RecordingError, Redaction};
 use crate::limits::WINDOW_STEPS;
 use crate::{Event, EventKind, State};
 
-/// Steps between keyframes.
+/// Most steps between keyframes.
 pub const KEYFRAME_STEPS: u64 = 256;
+/// Bytes before compression after which a keyframe is due anyway; more where keyframes are so large that they would make
+/// up more than a fifth of the file.
+pub const KEYFRAME_BYTES: usize = 4 << 20;
 /// What is this old is written out with the next event or tick.
 pub const FLUSH_AFTER: Duration = Duration::from_millis(500);
 /// What is this large, before compression, is written out.
@@ -71,6 +74,9 @@ pub struct RecordingWriter {
     /// The chunk that is being filled, once it holds a message.
     chunk: Option<Chunk>,
     chunk_bytes: usize,
+    /// Bytes of messages since the last keyframe.
+    bytes_since_keyframe: usize,
+    keyframe_bytes: usize,
     end_ns: u64,
     index: Index,
     clock: WallClock,
@@ -136,6 +142,8 @@ impl RecordingWriter {
             batches: 0,
             chunk: None,
             chunk_bytes: 0,
+            bytes_since_keyframe: 0,
+            keyframe_bytes: 0,
             end_ns: 0,
             index: Index::default(),
             clock: WallClock::read(),
@@ -199,7 +207,8 @@ impl RecordingWriter {
         if step > self.batch.step {
             let before = self.batch.step;
             self.close_batch()?;
-            if before / KEYFRAME_STEPS != step / KEYFRAME_STEPS {
+            let far = self.bytes_since_keyframe >= KEYFRAME_BYTES.max(4 * self.keyframe_bytes);
+            if far || before / KEYFRAME_STEPS != step / KEYFRAME_STEPS {
                 self.write_keyframe(before, false)?;
             }
             self.batch.step = step;
@@ -262,6 +271,7 @@ impl RecordingWriter {
         self.batches = self.batches.wrapping_add(1);
         self.write_message(Channel::Keyframes, number, step, self.state.time_ns, self.wall_ns, &json)?;
         self.index.keyframes.push((step, self.index.chunks.len()));
+        (self.bytes_since_keyframe, self.keyframe_bytes) = (0, json.len());
         Ok(())
     }
 
@@ -285,6 +295,7 @@ impl RecordingWriter {
             MessageHeader { channel_id: channel.id(), sequence: batch, log_time: time_ns, publish_time: wall_ns };
         self.file.write_to_known_channel(&header, json).map_err(|error| refused(&self.path, error))?;
         self.chunk_bytes += json.len();
+        self.bytes_since_keyframe += json.len();
         self.end_ns = self.end_ns.max(time_ns);
         // Its offset is known when it is written out.
         let chunk = self.chunk.get_or_insert(Chunk { offset: 0, first_step: step, last_step: step, end_ns: 0 });

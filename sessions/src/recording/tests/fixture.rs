@@ -1,40 +1,13 @@
-//! Recordings of every format version that was ever written, which must stay readable.
+//! Recordings of every format version that was ever written, which must stay readable. The example `fixture` writes
+//! one of the present version.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use super::{folded, open, written_out};
 use crate::Event;
-use crate::recording::{Manifest, RecordingWriter};
-use crate::synthetic::{Shape, events};
 
 fn fixture(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("recordings/version-{version}.mcap"))
-}
-
-/// Writes `recordings/version-1.mcap`. Never again, unless version 1 changes before its first release.
-#[test]
-#[ignore = "writes the fixture"]
-fn write_version_1() {
-    let manifest = Manifest {
-        command_line: "coalmine run --seed 7 --record version-1.mcap".into(),
-        target: "synthetic".into(),
-        device: "virtual GPU".into(),
-        seed: 7,
-        instruction_set: "x86-64-v4".into(),
-        created: "2026-11-29T00:00:00Z".into(),
-        coalmine: "0.1.0".into(),
-        ..Manifest::default()
-    };
-    let path = fixture(1);
-    let _ = std::fs::remove_file(&path);
-    let mut writer = RecordingWriter::create(&path, manifest).unwrap();
-    let mut now = Instant::now();
-    for event in events(&Shape { steps: 300, nodes: 4, sessions: 4, ..Shape::default() }) {
-        writer.record(&event, now).unwrap();
-        now += Duration::from_millis(1);
-    }
-    writer.finish().unwrap();
 }
 
 #[test]

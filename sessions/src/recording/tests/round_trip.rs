@@ -68,6 +68,26 @@ fn the_state_at_a_step_is_what_folding_from_the_start_gives() {
 }
 
 #[test]
+fn a_step_of_many_nodes_is_gone_to_with_its_last_spans() {
+    let scratch = Scratch::new("heavy");
+    let events = events(&Shape { steps: 260, nodes: 3_000, sessions: 3, ..Shape::default() });
+    let path = scratch.file("a.mcap");
+    record(&path, Manifest::default(), &events, Duration::from_millis(1));
+    let recording = open(&path);
+    let mut cut = 0;
+    for step in [0, 40, 84, 85, 86, 87, 140, 220, 259] {
+        let mut expected = folded(&events, step);
+        let mut found = recording.state_at(step).unwrap();
+        let (all, spans): (Vec<_>, Vec<_>) =
+            (std::mem::take(&mut expected.spans).into(), std::mem::take(&mut found.spans).into());
+        assert!(written_out(&found) == written_out(&expected), "differs at step {step}");
+        assert!(all.ends_with(&spans) && spans.last().unwrap().step == step);
+        cut += u32::from(spans.len() < all.len());
+    }
+    assert!((1..8).contains(&cut), "{cut} windows began later");
+}
+
+#[test]
 fn the_last_write_of_a_page_is_found() {
     let scratch = Scratch::new("writes");
     let events = events(&Shape { steps: 700, nodes: 2, ..Shape::default() });
