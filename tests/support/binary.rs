@@ -13,6 +13,11 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) fn coalmine<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_coalmine"));
     command.args(arguments).stdin(Stdio::null()).env_remove("RUST_BACKTRACE").env_remove("RUST_LOG");
+    // Nobody's own files: a home that does not exist has none.
+    command.env("HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/nobody"));
+    for variable in ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"] {
+        command.env_remove(variable);
+    }
     command
 }
 
