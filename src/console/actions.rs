@@ -452,7 +452,7 @@ impl App {
         let recorder = self.source.live_mut().and_then(|live| live.recorder.take());
         let recorder = recorder.ok_or("Nothing is being recorded.")?;
         // The last chunk may take a slow disk its time.
-        self.jobs.start(move || {
+        self.jobs.finish(move || {
             let path = recorder.status().path;
             let recorded = recorder.finish().map_err(|error| error.to_string())?;
             let (steps, bytes) = (recorded.steps, recorded.bytes);
@@ -504,7 +504,7 @@ impl App {
 
     /// Reads a macro, and plays it when it is read.
     fn load(&mut self, file: String) {
-        self.jobs.start(move || match load_macro(&file) {
+        self.jobs.read(move || match load_macro(&file) {
             Ok(script) => Ok(Done::Macro(Box::new(script))),
             Err(MacroErrors(errors)) => {
                 let more = errors.len().saturating_sub(1);

@@ -6,7 +6,7 @@ use std::{
         Arc,
         mpsc::{Receiver, Sender, channel},
     },
-    thread,
+    thread::{self, JoinHandle},
 };
 
 use coalmine_sessions::macros::Macro;
@@ -26,18 +26,19 @@ pub(super) enum Done {
 /// What came of a job; an error is a sentence.
 pub(super) type Outcome = Result<Done, String>;
 
-/// Jobs that run beside the console.
+/// Jobs that run beside the console. Dropping them waits for those that write.
 pub(super) struct Jobs {
     sender: Sender<Outcome>,
     receiver: Receiver<Outcome>,
     running: usize,
+    writing: Vec<JoinHandle<()>>,
     waker: Option<Waker>,
 }
 
 impl Default for Jobs {
     fn default() -> Self {
         let (sender, receiver) = channel();
-        Self { sender, receiver, running: 0, waker: None }
+        Self { sender, receiver, running: 0, writing: Vec::new(), waker: None }
     }
 }
 
@@ -52,8 +53,20 @@ impl Jobs {
         self.running > 0
     }
 
-    /// Starts a job.
-    pub(super) fn start(&mut self, job: impl FnOnce() -> Outcome + Send + 'static) {
+    /// Starts a job that only reads: nothing is lost if the console ends before it does.
+    pub(super) fn read(&mut self, job: impl FnOnce() -> Outcome + Send + 'static) {
+        // What it brings comes through the channel.
+        drop(self.start(job));
+    }
+
+    /// Starts a job that writes.
+    pub(super) fn finish(&mut self, job: impl FnOnce() -> Outcome + Send + 'static) {
+        self.writing.retain(|thread| !thread.is_finished());
+        let thread = self.start(job);
+        self.writing.extend(thread);
+    }
+
+    fn start(&mut self, job: impl FnOnce() -> Outcome + Send + 'static) -> Option<JoinHandle<()>> {
         let (sender, waker) = (self.sender.clone(), self.waker.clone());
         let run = move || {
             // The console may have ended meanwhile.
@@ -63,15 +76,18 @@ impl Jobs {
             }
         };
         self.running += 1;
-        if let Err(error) = thread::Builder::new().name("file".to_owned()).spawn(run) {
-            let _ = self.sender.send(Err(format!("No thread could be started: {error}.")));
-        }
+        let spawned = thread::Builder::new().name("file".to_owned()).spawn(run);
+        spawned
+            .inspect_err(|error| {
+                let _ = self.sender.send(Err(format!("No thread could be started: {error}.")));
+            })
+            .ok()
     }
 
     /// Starts writing a file, in place of one of that name.
     pub(super) fn write(&mut self, path: &Path, bytes: impl FnOnce() -> Vec<u8> + Send + 'static) {
         let path = path.to_owned();
-        self.start(move || write(&path, &bytes()));
+        self.finish(move || write(&path, &bytes()));
     }
 
     /// What has ended since the last call.
@@ -79,6 +95,15 @@ impl Jobs {
         let ended = self.receiver.try_recv().ok()?;
         self.running -= 1;
         Some(ended)
+    }
+}
+
+impl Drop for Jobs {
+    fn drop(&mut self) {
+        for thread in self.writing.drain(..) {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
     }
 }
 

@@ -74,3 +74,14 @@ fn a_signal_ends_a_recording_whole() {
         assert!(complete(&home.path().join("run.mcap")) > 0);
     }
 }
+
+#[test]
+fn what_is_being_written_is_written_before_the_end() {
+    let home = Home::new();
+    let mut terminal = Start::engine(120, 40, &["--record", "run.mcap"]).home(&home).open();
+    terminal.shows(&["REC 0.", "running"]);
+    terminal.keys(":record.stop\r:export rows.csv\rq");
+    terminal.left().assert_clean(0);
+    assert!(complete(&home.path().join("run.mcap")) > 0);
+    assert!(home.has("rows.csv") && !home.has("rows.csv.part"));
+}
