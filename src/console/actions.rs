@@ -426,6 +426,8 @@ impl App {
         let path = match file {
             Some(file) => PathBuf::from(file),
             None => {
+                // If it cannot be made, recording says why.
+                let _ = std::fs::create_dir_all(&self.options.recordings);
                 let now = jiff::ZonedDateTime::now().strftime("%Y-%m-%d-%H%M%S");
                 self.options.recordings.join(format!("{now}.mcap"))
             }

@@ -29,8 +29,13 @@ fn what_was_recorded_is_replayed() {
     terminal.shows(&["run.mcap exists already"]);
     terminal.line("record nowhere/run.mcap");
     terminal.shows(&["Could not create nowhere/run.mcap"]);
+    // Without a name.
+    terminal.line("record");
+    terminal.shows(&["Recording to ", ".local/share/coalmine/recordings"]);
     terminal.keys("q");
     terminal.left().assert_clean(0);
+    let unnamed = fs::read_dir(home.path().join(".local/share/coalmine/recordings")).unwrap();
+    assert_eq!(unnamed.count(), 1);
 
     let (recording, recovery) = Recording::open(&home.path().join("run.mcap")).unwrap();
     assert!(!recovery.truncated);
