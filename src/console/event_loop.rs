@@ -103,7 +103,14 @@ async fn serve(
             },
             event = next_event(&mut input) => match event {
                 None => return Ok(Exit::TerminalGone),
-                Some(event) => take_event(app, event?),
+                Some(event) => {
+                    let event = event?;
+                    if let TerminalEvent::Resize(..) = event {
+                        // What a terminal cut off it may have lost, even if it has its old size again by now.
+                        screen.repaint()?;
+                    }
+                    take_event(app, event);
+                }
             },
             () = wake.notified() => {
                 for panic in guard.since(panics) {

@@ -57,6 +57,8 @@ impl Screen {
         // Not `Terminal::clear`: it asks the terminal for the cursor's place, and the thread that would
         // read the answer is waiting for keys.
         let size = self.terminal.size()?;
+        // Until the next frame has come, the old one stays.
+        queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
         self.terminal.resize(Rect::from((Position::ORIGIN, size)))
     }
 

@@ -51,3 +51,20 @@ fn the_last_of_many_sizes_is_drawn_right() {
     terminal.keys("q");
     terminal.left().assert_clean(0);
 }
+
+#[test]
+fn a_size_that_was_another_for_a_moment_is_drawn_anew() {
+    let mut terminal = Terminal::open(100, 30, &[]);
+    terminal.shows(&["running"]);
+    for _ in 0..10 {
+        // The terminal forgets what it cut off, whether or not the program ever saw the smaller size.
+        let sent = terminal.sent();
+        terminal.resize(61, 16);
+        terminal.resize(100, 30);
+        terminal.sends(sent, b"\x1b[2J");
+        terminal.last_line_shows("q quit");
+    }
+    assert_drawn_right(&mut terminal);
+    terminal.keys("q");
+    terminal.left().assert_clean(0);
+}
