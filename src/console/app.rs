@@ -10,7 +10,7 @@ use coalmine_panes::{
     TimelineView, TogglesView, picture,
 };
 use coalmine_sessions::{
-    CommandKind, LogLevel, State,
+    CommandKind, LogLevel, Sanitized, State,
     macros::{Chord, MacroRecorder},
 };
 use crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
@@ -458,6 +458,8 @@ impl App {
     }
 
     pub(super) fn say(&mut self, ink: Ink, text: String) {
+        // It may quote a file that is damaged on purpose, or a name.
+        let text = Sanitized::new(&text).to_string();
         self.message = Some(Message { text, ink, until: Instant::now() + MESSAGE });
         self.dirty = true;
     }

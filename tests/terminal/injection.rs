@@ -166,6 +166,33 @@ fn what_a_recording_says_is_never_sent_to_the_terminal_as_it_is() {
 }
 
 #[test]
+fn what_a_damaged_recording_says_is_not_sent_either() {
+    let home = Home::new();
+    synthetic::write(&home.path().join("plain.mcap"), PLACE);
+    // What is wrong with it is quoted in what is said about it.
+    rewrite(&home.path().join("plain.mcap"), &home.path().join("evil.mcap"), |json| {
+        let warns = json.starts_with(&format!(r#"{{"step":{},"#, synthetic::WARNS));
+        if warns {
+            hostile(&json.replace(r#""level":"Warning""#, &format!(r#""level":"{PLACE}""#)))
+        } else {
+            hostile(json)
+        }
+    });
+    let mut terminal = Start::new(200, 60, &["replay", "evil.mcap"]).home(&home).open();
+    terminal.shows(&["REPLAY step 0/59"]);
+    terminal.line("goto 58");
+    terminal.shows(&["evil.mcap is damaged at byte", "unknown variant `evil"]);
+    terminal.keys("q");
+    let left = terminal.left();
+    left.assert_clean(0);
+    assert_harmless("the console", &left.output);
+
+    let output = binary::run(&["export", &home.file("evil.mcap"), "--json"]);
+    assert_eq!(binary::code(&output), 2);
+    assert_harmless_text("the refusal", binary::text(&output.stderr));
+}
+
+#[test]
 fn what_a_recording_says_is_harmless_in_every_export() {
     let home = Home::new();
     hostile_recording(&home);
@@ -204,6 +231,35 @@ fn names_of_recordings_are_listed_harmlessly() {
         assert_harmless_text(format, binary::text(&output.stdout));
         assert_harmless_text(format, binary::text(&output.stderr));
     }
+}
+
+#[test]
+fn what_a_macro_says_is_not_sent_as_it_is() {
+    let home = Home::new();
+    let name = "\u{202e}orcam\u{2066}.macro";
+    home.write(name, format!("# \u{202e}\u{2066}\nfocus log\nfilter evil\u{202e}esrever\nwait step >= 100000000\n"));
+    home.write("wrong.macro", format!("filter \u{1b}[31;5mred\n\u{202e}nonsense {HOSTILE}\n"));
+    let mut terminal = Start::engine(160, 48, &["--macro", name]).home(&home).open();
+    terminal.shows(&[" MACRO ", "━ 6 Log "]);
+    terminal.keys("\x1b");
+    terminal.shows(&["It was stopped with esc."]);
+    terminal.line("play wrong.macro");
+    terminal.shows(&["wrong.macro:"]);
+    terminal.line("play nowhere\u{202e}");
+    terminal.shows(&["nowhere"]);
+    terminal.line("mark evil\u{202e}");
+    terminal.shows(&["marks step"]);
+    terminal.line("marks");
+    terminal.shows(&["Marks"]);
+    terminal.keys("\x1b");
+    terminal.hides("Marks");
+    terminal.keys("q");
+    let left = terminal.left();
+    left.assert_clean(0);
+    assert_harmless("the console", &left.output);
+    let left = Start::engine(160, 48, &["--macro", "wrong.macro"]).home(&home).open().left();
+    left.assert_restored(2);
+    assert_harmless("the refusal", &left.output);
 }
 
 #[test]
