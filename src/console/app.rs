@@ -547,13 +547,16 @@ impl App {
         }
         let playing = self.playing.as_ref().and_then(Playing::line);
         match (&self.message, playing) {
+            // What the target answers to a macro says less than the line that asked; a warning says more.
+            (message, Some(line)) if message.as_ref().is_none_or(|message| message.ink != Ink::Warning) => {
+                bars::draw_playing(theme, &line, layout.keys, buffer);
+            }
             (Some(message), _) => bars::draw_message(theme, message, layout.keys, buffer),
-            (None, Some(line)) => bars::draw_playing(theme, &line, layout.keys, buffer),
-            (None, None) if !self.pressed.is_empty() => {
+            (None, _) if !self.pressed.is_empty() => {
                 let next = self.options.keymap.continuations(&self.pressed, focus);
                 bars::draw_continuations(theme, &self.pressed, next, layout.keys, buffer);
             }
-            (None, None) => bars::draw_keys(theme, &self.options.keymap, focus, &self.source, layout.keys, buffer),
+            (None, _) => bars::draw_keys(theme, &self.options.keymap, focus, &self.source, layout.keys, buffer),
         }
         if let Some(overlay) = &mut self.overlay {
             overlay.draw(theme, layout.keys, area, buffer);

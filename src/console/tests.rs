@@ -233,7 +233,7 @@ fn help_filters_and_runs_and_q_closes_it_first() {
     assert!(matches!(bench.asked(), Some(CommandKind::SetToggle(ToggleName::Overlap, _))));
 
     bench.keys("?eq");
-    bench.assert_shows("filter eq");
+    bench.assert_hides("type to filter");
     bench.key(KeyCode::Esc, KeyModifiers::NONE);
     bench.assert_shows("type to filter");
     bench.key(KeyCode::Esc, KeyModifiers::NONE);
