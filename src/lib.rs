@@ -9,5 +9,6 @@ pub mod macro_run;
 pub mod playback;
 pub mod probe;
 pub mod recorder;
+pub mod recordings;
 
 pub use demo::{DEMO_MODEL, demo_checkpoint};
