@@ -1,6 +1,7 @@
 //! What recordings a folder holds.
 
 use std::cmp::Reverse;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use std::time::SystemTime;
 use coalmine_sessions::Sanitized;
 use coalmine_sessions::recording::{Glance, Recording};
 use jiff::Timestamp;
+use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 /// A file that looks like a recording by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +25,44 @@ pub struct Listed {
     pub created: Option<Timestamp>,
     /// What it holds, or why it is no recording that can be read, as a full sentence.
     pub glance: Result<Glance, Sanitized>,
+}
+
+impl fmt::Display for Listed {
+    /// In one line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let created = self.created.map_or_else(String::new, |created| created.strftime("%Y-%m-%d %H:%M").to_string());
+        write!(f, "{:<28} {created:16} {:>9.1} MB  ", self.name.as_str(), self.bytes as f64 / 1e6)?;
+        match &self.glance {
+            Err(sentence) => write!(f, "{sentence}"),
+            Ok(Glance { manifest, contents: None, .. }) => write!(f, "{}, cut off or still being made", manifest.target),
+            Ok(Glance { manifest, contents: Some(contents), .. }) => {
+                let (steps, anomalies) = (contents.steps, contents.anomalies);
+                write!(f, "{}, {steps} steps, {anomalies} anomalies", manifest.target)?;
+                match contents.first_corruption {
+                    Some(step) => write!(f, ", first wrong text at step {step}"),
+                    None => write!(f, ", no wrong text"),
+                }
+            }
+        }
+    }
+}
+
+impl Serialize for Listed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Listed", 9)?;
+        fields.serialize_field("file", &self.name)?;
+        fields.serialize_field("bytes", &self.bytes)?;
+        fields.serialize_field("created", &self.created.map(|created| created.to_string()))?;
+        fields.serialize_field("cut_off", &self.is_cut_off())?;
+        let glance = self.glance.as_ref().ok();
+        let contents = glance.and_then(|glance| glance.contents.as_ref());
+        fields.serialize_field("target", &glance.map(|glance| &glance.manifest.target))?;
+        fields.serialize_field("steps", &contents.map(|contents| contents.steps))?;
+        fields.serialize_field("anomalies", &contents.map(|contents| contents.anomalies))?;
+        fields.serialize_field("first_corruption", &contents.and_then(|contents| contents.first_corruption))?;
+        fields.serialize_field("problem", &self.glance.as_ref().err())?;
+        fields.end()
+    }
 }
 
 impl Listed {

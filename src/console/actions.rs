@@ -154,6 +154,7 @@ impl App {
     /// Asks the target, for a person.
     pub(super) fn ask_target(&mut self, kind: CommandKind) -> Result<(), String> {
         self.source.ask(kind.clone())?;
+        tracing::info!(?kind, "asked of the target");
         self.show_pending();
         match kind {
             CommandKind::SetToggle(name, value) => self.note(&Line::Set(ToggleAssignment { name, value })),
@@ -445,6 +446,7 @@ impl App {
         let manifest = manifest_of(&command_line, hello, redaction);
         let recorder = Recorder::start(path, manifest, &live.state).map_err(|error| error.to_string())?;
         live.recorder = Some(recorder);
+        tracing::info!(path = %path.display(), "a recording begins");
         Ok(())
     }
 

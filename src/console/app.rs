@@ -10,7 +10,7 @@ use coalmine_panes::{
     TimelineView, TogglesView, picture,
 };
 use coalmine_sessions::{
-    CommandKind, LogLevel, State,
+    CommandKind, LogLevel, Sanitized, State,
     macros::{Chord, MacroRecorder},
 };
 use crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
@@ -458,6 +458,11 @@ impl App {
     }
 
     pub(super) fn say(&mut self, ink: Ink, text: String) {
+        let logged = Sanitized::new(&text);
+        match ink {
+            Ink::Warning => tracing::warn!(message = logged.as_str()),
+            _ => tracing::info!(message = logged.as_str()),
+        }
         self.message = Some(Message { text, ink, until: Instant::now() + MESSAGE });
         self.dirty = true;
     }

@@ -49,6 +49,8 @@ struct Held {
 /// Events that were written together, in their order.
 pub(super) struct Batch {
     pub(super) step: u64,
+    /// When it was recorded, ns on the host's clock of the day.
+    pub(super) wall_ns: u64,
     pub(super) events: Vec<Event>,
 }
 
@@ -224,10 +226,14 @@ impl Recording {
             let (step, events) = read_events(message.channel, message.json)
                 .map_err(|error| self.container.damaged(frame.offset, "an event", error))?;
             match batches.last_mut() {
-                Some(batch) if number == Some(message.batch) => batch.events.extend(events),
+                Some(batch) if number == Some(message.batch) => {
+                    batch.wall_ns = batch.wall_ns.max(message.publish_time);
+                    batch.events.extend(events);
+                }
                 last => {
                     let before = last.map_or(chunk.first_step, |batch| batch.step);
-                    batches.push(Batch { step: step.clamp(before, chunk.last_step.max(before)), events });
+                    let step = step.clamp(before, chunk.last_step.max(before));
+                    batches.push(Batch { step, wall_ns: message.publish_time, events });
                 }
             }
             number = Some(message.batch);
