@@ -58,6 +58,12 @@ impl App {
             Line::Play(_) | Line::Snapshot(_) => lines.len() > 1,
             _ => false,
         };
+        if let [only] = lines
+            && matches!(only.line, Line::Step(_))
+            && self.source.live().is_some_and(|live| !live.holding())
+        {
+            return self.warn(self.hold_first());
+        }
         if lines.iter().any(waits) {
             let name = lines.first().map_or_else(|| "line".into(), |line| line.file.clone());
             return self.start_macro(Macro { name, lines: lines.to_vec() });
@@ -82,10 +88,7 @@ impl App {
             }
             Line::Hold => self.ask_target(CommandKind::Hold(true)),
             Line::Run => self.ask_target(CommandKind::Hold(false)),
-            Line::Step(_) if self.source.live().is_some_and(|live| !live.holding()) => {
-                let keys = self.options.keymap.keys_of("hold.switch");
-                Err(format!("Hold the engine first ({keys})."))
-            }
+            Line::Step(_) if self.source.live().is_some_and(|live| !live.holding()) => Err(self.hold_first()),
             Line::Step(_) => self.ask_target(CommandKind::SingleStep),
             Line::Pace(pace) => self.ask_target(CommandKind::Pace(*pace)),
             Line::Mark(name) => {
@@ -133,6 +136,10 @@ impl App {
                 handler(self, &values)
             }
         }
+    }
+
+    fn hold_first(&self) -> String {
+        format!("Hold the engine first ({}).", self.options.keymap.keys_of("hold.switch"))
     }
 
     /// Adds a line to the macro that is being recorded.
@@ -428,6 +435,8 @@ impl App {
             Some(file) => PathBuf::from(file),
             None => {
                 let now = jiff::ZonedDateTime::now().strftime("%Y-%m-%d-%H%M%S");
+                // If it cannot be made, beginning the recording says why.
+                let _ = std::fs::create_dir_all(&self.options.recordings);
                 self.options.recordings.join(format!("{now}.mcap"))
             }
         };
@@ -482,11 +491,12 @@ impl App {
     }
 
     fn write_macro(&mut self, path: PathBuf, text: String) {
-        if let Some(directory) = path.parent() {
+        let directory = path.parent().map(Path::to_owned);
+        self.jobs.write(&path, move || {
             // If it cannot be made, writing says why.
-            let _ = std::fs::create_dir_all(directory);
-        }
-        self.jobs.write(&path, move || text.into_bytes());
+            let _ = directory.map(std::fs::create_dir_all);
+            text.into_bytes()
+        });
     }
 
     pub(super) fn save_macro(&mut self, file: &str) -> Result<(), String> {

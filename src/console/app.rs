@@ -23,6 +23,7 @@ use super::{
     ConsoleOptions, Exit, Target,
     arrangement::Arrangement,
     bars,
+    command::Scope,
     jobs::{Done, Jobs, Waker},
     keymap::{Bound, Match, chord_of, event_of},
     layout::{Layout, SMALLEST},
@@ -319,6 +320,10 @@ impl App {
             Effect::Close => self.overlay = None,
             Effect::Run(bound) => {
                 self.overlay = None;
+                // What works in one pane only is picked for that pane.
+                if let Scope::Pane(pane) = bound.scope() {
+                    self.set_focus(pane);
+                }
                 self.run_bound(&bound);
             }
             Effect::Line(line) => self.run_typed(&line),
@@ -553,7 +558,7 @@ impl App {
         let playing = self.playing.as_ref().and_then(Playing::line);
         match (&self.message, playing) {
             // What the target answers to a macro says less than the line that asked; a warning says more.
-            (message, Some(line)) if message.as_ref().is_none_or(|message| message.ink != Ink::Warning) => {
+            (message, Some(line)) if self.snapshot.is_none() && message.as_ref().is_none_or(|message| message.ink != Ink::Warning) => {
                 bars::draw_playing(theme, &line, layout.keys, buffer);
             }
             (Some(message), _) => bars::draw_message(theme, message, layout.keys, buffer),
