@@ -459,6 +459,9 @@ fn the_view_goes_back_over_what_was_said_and_on_again() {
     let mut bench = Bench::started(120, 30);
     bench.steps(10..40);
     bench.assert_shows("step 39 ");
+    bench.keys("]");
+    bench.assert_shows("This is the newest step.");
+    bench.assert_hides("FROZEN");
     bench.keys("[[");
     bench.assert_shows("FROZEN at 37, 2 steps behind");
     bench.assert_shows("step 37 ");
