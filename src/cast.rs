@@ -74,7 +74,11 @@ pub fn write(path: &Path, (columns, rows): (u16, u16), speed: Option<f64>, mut o
     for frame in 0..=frames {
         let time_ns = start_ns + (length * 1e9 * frame as f64 / frames as f64) as u64;
         player.at(ReplayRequest::Time(time_ns));
-        let drawn = player.draw()?;
+        let mut drawn = player.draw()?;
+        if frame == 0 {
+            // The console has no cursor.
+            drawn.insert_str(0, "\u{1b}[?25l");
+        }
         let interval = if frame == 0 { 0.0 } else { 1.0 / FRAMES };
         writeln!(out, "{}", serde_json::json!([interval, "o", drawn]))?;
     }

@@ -196,7 +196,7 @@ impl Reader<'_> {
         let keymap = self.config.keymap.clone();
         for (span, binding) in added {
             if let Some(other) = keymap.unreachable_beside(&binding) {
-                let (keys, others, line) = (binding.keys(), other.keys(), other.bound.text());
+                let (keys, others, line) = (&binding.keys, &other.keys, &other.text);
                 self.wrong(
                     span,
                     &format!(
@@ -253,10 +253,10 @@ impl Reader<'_> {
         };
         let same = |(_, other): &&(_, Binding)| other.chords == chords && other.scope == scope;
         if let Some((_, other)) = added.iter().find(same) {
-            let (keys, line) = (other.keys(), other.bound.text());
-            return self.wrong(key.span(), &format!("`{keys}` stands for `{line}` already."));
+            let message = format!("`{}` stands for `{}` already.", other.keys, other.text);
+            return self.wrong(key.span(), &message);
         }
-        added.push((key.span(), Binding { chords, scope, bound }));
+        added.push((key.span(), Binding::new(chords, scope, bound)));
     }
 
     /// Takes keys away from what they stand for by default: in one pane, or wherever `[keys]` speaks of.

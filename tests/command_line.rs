@@ -420,14 +420,65 @@ fn a_recorded_run_can_be_exported_and_is_never_written_over() {
     let file = path.to_str().unwrap();
     let arguments = ["run", "--sessions", "3", "--concurrency", "3", "--turns", "1", "--record", file];
     assert_eq!(code(&run(&arguments)), 0);
-    for form in ["perfetto", "json", "steps", "sessions", "spans"] {
-        let output = run(&["export", file, "--as", form]);
-        assert_eq!((code(&output), text(&output.stderr)), (0, ""), "{form}");
-        assert!(output.stdout.len() > 100, "{form}: {}", text(&output.stdout));
+    for form in [
+        &["--perfetto"][..],
+        &["--json"],
+        &["--csv", "steps"],
+        &["--csv", "sessions"],
+        &["--csv", "spans"],
+        &["--cast", "--size", "80x24"],
+    ] {
+        let output = run(&[&["export", file], form].concat());
+        assert_eq!((code(&output), text(&output.stderr)), (0, ""), "{form:?}");
+        assert!(output.stdout.len() > 100, "{form:?}: {}", text(&output.stdout));
     }
-    let steps = run(&["export", file, "--as", "steps"]);
+    let steps = run(&["export", file, "--csv", "steps"]);
     assert!(text(&steps.stdout).starts_with("step,start_ns,end_ns,rows,bucket"));
     assert_refused(&arguments, &["run.mcap", "never written over"]);
-    assert_refused(&["export", "/nonexistent.mcap", "--as", "json"], &["/nonexistent.mcap"]);
+    assert_refused(&["export", "/nonexistent.mcap", "--json"], &["/nonexistent.mcap"]);
+    assert_refused(&["export", file], &["--perfetto", "--cast"]);
+    assert_refused(&["export", file, "--cast", "--size", "9x9"], &["60x15"]);
+    assert_refused(&["export", file, "--cast", "--speed", "0.000001"], &["would last"]);
+    let listed = run(&["recordings", directory.to_str().unwrap()]);
+    assert!(text(&listed.stdout).contains("run.mcap"), "{}", text(&listed.stdout));
+    assert_refused(&["recordings", "/nonexistent"], &["/nonexistent"]);
+    // Without a terminal it is refused before the recording is shown, and a bad one before that.
+    assert_refused(&["replay", file], &["needs a terminal"]);
+    assert_refused(&["replay", "/nonexistent.mcap"], &["/nonexistent.mcap"]);
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn what_can_be_looked_up_is_printed() {
+    for (arguments, words) in [
+        (&["keys", "--defaults"][..], &["ctrl-p", "toggle overlap", "Gives overlap its next value"][..]),
+        (&["keys", "--defaults", "--format", "json"], &["\"mutates-target\""]),
+        (&["config"], &["[keys]", "[look]"]),
+        (&["man"], &[".TH coalmine", "COMMANDS OF THE CONSOLE"]),
+        (&["completions", "bash"], &["complete", "coalmine"]),
+        (&["completions", "zsh"], &["#compdef coalmine"]),
+        (&["doctor"], &["configuration", "virtual GPU", "CUDA"]),
+    ] {
+        let output = run(arguments);
+        assert_eq!((code(&output), text(&output.stderr)), (0, ""), "{arguments:?}");
+        for word in words {
+            assert!(text(&output.stdout).contains(word), "{arguments:?} lacks {word}");
+        }
+    }
+}
+
+#[test]
+fn a_configuration_that_is_wrong_is_said_with_its_places() {
+    let directory = std::env::temp_dir().join(format!("coalmine-config-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let path = directory.join("config.toml");
+    std::fs::write(&path, "[keys]\nx = \"quti\"\n[lok]\n").unwrap();
+    let file = path.to_str().unwrap();
+    let output = run(&["--config", file]);
+    assert_eq!((code(&output), text(&output.stdout)), (2, ""));
+    for words in ["config.toml:2:5: ", "did you mean `quit`?", "config.toml:3:2: "] {
+        assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
+    }
+    assert_refused(&["keys", "--config", "/nonexistent.toml"], &["/nonexistent.toml"]);
     std::fs::remove_dir_all(&directory).unwrap();
 }

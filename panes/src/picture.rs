@@ -147,9 +147,27 @@ fn continues(text: &str, symbol: &str) -> bool {
 }
 
 impl Run {
+    /// Writes what can be seen of it, each piece between blanks at a place of its own: not every viewer keeps a row of
+    /// blanks as wide as it is.
     fn write(&self, out: &mut String) {
+        if !self.text.is_ascii() {
+            return self.write_piece(self.column, self.cells, &self.text, out);
+        }
+        let mut column = 0;
+        for piece in self.text.split("  ") {
+            let seen = piece.trim_ascii();
+            if !seen.is_empty() {
+                // A run of ASCII has a byte a cell, and no more of them than a row has.
+                let blanks = piece.len() - piece.trim_ascii_start().len();
+                self.write_piece(self.column + column + blanks, seen.len() as u16, seen, out);
+            }
+            column += piece.len() + 2;
+        }
+    }
+
+    fn write_piece(&self, column: usize, cells: u16, text: &str, out: &mut String) {
         let Look { foreground, modifier, .. } = self.look;
-        let (x, length) = (self.column as f32 * CELL.0, f32::from(self.cells) * CELL.0);
+        let (x, length) = (column as f32 * CELL.0, f32::from(cells) * CELL.0);
         let fill = Hex(foreground);
         let _ =
             write!(out, r#"<tspan x="{x:.1}" textLength="{length:.1}" lengthAdjust="spacingAndGlyphs" fill="{fill}""#);
@@ -163,7 +181,7 @@ impl Run {
                 *out += attribute;
             }
         }
-        let _ = write!(out, ">{}</tspan>", Escaped(&self.text));
+        let _ = write!(out, ">{}</tspan>", Escaped(text));
     }
 }
 
@@ -305,6 +323,12 @@ mod tests {
             boxes.filter_map(|node| node.attribute("fill")).collect::<Vec<_>>(),
             ["#16181d", "#d4d4d4", "#d4d4d4"]
         );
+        let blanks = Buffer::with_lines(["  one two   three "]);
+        let picture = svg(&blanks, ThemeName::Dark, "");
+        let document = roxmltree::Document::parse(&picture).unwrap();
+        let spans = document.descendants().filter(|node| node.has_tag_name("tspan"));
+        let placed: Vec<_> = spans.map(|span| (span.text().unwrap(), span.attribute("x").unwrap())).collect();
+        assert_eq!(placed, [("one two", "16.8"), ("three", "100.8")]);
         assert_eq!(text(&buffer), "a<b \u{2501}\u{2501}\u{2501}\n\u{65e5}x\n");
     }
 

@@ -12,6 +12,7 @@ use coalmine_sessions::recording::{Recovery, Redaction};
 use super::command_line;
 use super::host::HostArguments;
 use super::log_file::LogArguments;
+use super::progress::while_doing;
 use crate::config::{self, Config};
 use crate::console::{self, Arrangement, ConsoleOptions, Target};
 use crate::engine;
@@ -151,7 +152,7 @@ pub(super) fn open_console(arguments: &ConsoleArguments) -> anyhow::Result<ExitC
     arguments.look.log.open()?;
     let host = arguments.host.engine_options(None)?;
     // All is checked before the screen is taken, so that what is wrong can be said plainly.
-    let checkpoint = arguments.host.load()?;
+    let checkpoint = while_doing("Loading the model", || arguments.host.load())?;
     host.check(&checkpoint)?;
     if let Err(error) = console::require_terminal() {
         return refuse(&error);
@@ -166,7 +167,7 @@ pub(super) fn open_replay(arguments: &ReplayArguments) -> anyhow::Result<ExitCod
     let target = "recordings";
     let options = arguments.look.options(&paths, target)?;
     arguments.look.log.open()?;
-    let (handle, recovery, _) = ReplayHandle::open(&arguments.recording)?;
+    let (handle, recovery, _) = while_doing("Reading the recording", || ReplayHandle::open(&arguments.recording))?;
     if let Err(error) = console::require_terminal() {
         return refuse(&error);
     }

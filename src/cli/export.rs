@@ -1,6 +1,6 @@
 //! `coalmine export`: what a recording holds, in a form that other programs read.
 
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,6 +10,7 @@ use coalmine_sessions::recording::{Recording, export};
 
 use super::console::cut_off;
 use super::host::parse_whole;
+use super::progress::while_doing;
 
 #[derive(Debug, Args)]
 pub(super) struct ExportArguments {
@@ -65,7 +66,7 @@ fn parse_size(text: &str) -> Result<(u16, u16), String> {
 
 /// Exports a recording.
 pub(super) fn export_recording(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
-    let (recording, recovery) = Recording::open(&arguments.recording)?;
+    let (recording, recovery) = while_doing("Reading the recording", || Recording::open(&arguments.recording))?;
     if let Some(sentence) = cut_off(&recovery) {
         writeln!(std::io::stderr(), "coalmine: {sentence}")?;
     }
@@ -75,22 +76,30 @@ pub(super) fn export_recording(arguments: &ExportArguments) -> anyhow::Result<Ex
             Box::new(std::fs::File::create(path).with_context(|| format!("{} cannot be written", path.display()))?)
         }
     };
-    let mut out = BufWriter::new(out);
+    let out = BufWriter::new(out);
+    // Onto a terminal it shows by itself that something goes on.
+    match arguments.output.is_none() && std::io::stdout().is_terminal() {
+        true => export(arguments, &recording, out)?,
+        false => while_doing("Exporting", || export(arguments, &recording, out))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn export(arguments: &ExportArguments, recording: &Recording, mut out: impl Write) -> anyhow::Result<()> {
     let form = &arguments.form;
     if form.perfetto {
-        export::perfetto(&recording, &mut out)?;
+        export::perfetto(recording, &mut out)?;
     } else if form.json {
-        export::json(&recording, &mut out)?;
+        export::json(recording, &mut out)?;
     } else if let Some(table) = form.csv {
         let table = match table {
             Table::Steps => export::Table::Steps,
             Table::Sessions => export::Table::Sessions,
             Table::Spans => export::Table::Spans,
         };
-        export::csv(&recording, table, &mut out)?;
+        export::csv(recording, table, &mut out)?;
     } else {
         crate::cast::write(&arguments.recording, arguments.size, arguments.speed, &mut out)?;
     }
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(out.flush()?)
 }

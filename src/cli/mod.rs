@@ -6,6 +6,7 @@ mod export;
 mod host;
 mod log_file;
 mod model;
+mod progress;
 mod recordings;
 mod reference;
 mod run;

@@ -9,6 +9,7 @@ use coalmine_sessions::Sanitized;
 
 use super::Format;
 use super::host::compute;
+use super::progress::while_doing;
 use crate::engine::{LOGIT_TOLERANCE, Verification, verify_directory};
 
 #[derive(Debug, Subcommand)]
@@ -25,7 +26,10 @@ pub(super) enum ModelVerb {
 
 /// Verifies a directory.
 pub(super) fn verify_model(directory: &Path, format: Format) -> anyhow::Result<ExitCode> {
-    let result = verify_directory(directory, compute(None)?)?;
+    let result = {
+        let compute = compute(None)?;
+        while_doing("Comparing", || verify_directory(directory, compute))?
+    };
     let mut out = std::io::stdout().lock();
     match format {
         Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(&result)?)?,

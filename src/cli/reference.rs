@@ -56,13 +56,13 @@ fn rows(keymap: &Keymap) -> Vec<Row> {
             if binding.bound.command().is_none_or(|own| own.name != command.name) {
                 continue;
             }
-            let text = binding.bound.text();
+            let text = binding.text.clone();
             let known = rows[bare..].iter().position(|row| row.line == text);
             let at = if text == command.name { bare } else { known.map_or(rows.len(), |at| bare + at) };
             if at == rows.len() {
                 rows.push(Row { line: text, keys: Vec::new(), doc: binding.bound.doc(), command });
             }
-            rows[at].keys.push(binding.keys());
+            rows[at].keys.push(binding.keys.clone());
         }
     }
     rows

@@ -11,6 +11,7 @@ use coalmine_sessions::recording::{Redaction, RecordingWriter};
 use coalmine_sessions::{Event, Hello, Sanitized};
 
 use super::host::{HostArguments, parse_whole};
+use super::progress::while_doing;
 use super::{Format, command_line};
 use crate::headless::{RunProgress, RunReport, run_observed};
 use crate::engine::EngineOptions;
@@ -60,7 +61,7 @@ struct MacroArguments {
 fn play_macro(arguments: &RunArguments, file: &str) -> anyhow::Result<ExitCode> {
     let script = macro_run::load_macro(file)?;
     let options = arguments.host.engine_options(arguments.sessions)?;
-    let checkpoint = arguments.host.load()?;
+    let checkpoint = while_doing("Loading the model", || arguments.host.load())?;
     let text = arguments.format == Format::Text;
     let mut out = std::io::stdout().lock();
     let mut written = Ok(());
@@ -96,7 +97,7 @@ pub(super) fn run_sessions(arguments: &RunArguments) -> anyhow::Result<ExitCode>
         anyhow::bail!("`--report-junit`, `--report-json` and `--allow-mutations` need `--macro FILE`.");
     }
     let options = arguments.host.engine_options(Some(arguments.sessions.unwrap_or(80)))?;
-    let checkpoint = arguments.host.load()?;
+    let checkpoint = while_doing("Loading the model", || arguments.host.load())?;
     let stderr = std::io::stderr();
     let progress_line = stderr.is_terminal();
     let mut writer = arguments.record.as_deref().map(|path| record(path, &options, arguments.redact)).transpose()?;

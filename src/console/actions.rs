@@ -58,6 +58,12 @@ impl App {
             Line::Play(_) | Line::Snapshot(_) => lines.len() > 1,
             _ => false,
         };
+        if let [only] = lines
+            && matches!(only.line, Line::Step(_))
+            && self.source.live().is_some_and(|live| !live.holding())
+        {
+            return self.warn(self.hold_first());
+        }
         if lines.iter().any(waits) {
             let name = lines.first().map_or_else(|| "line".into(), |line| line.file.clone());
             return self.start_macro(Macro { name, lines: lines.to_vec() });
@@ -82,10 +88,7 @@ impl App {
             }
             Line::Hold => self.ask_target(CommandKind::Hold(true)),
             Line::Run => self.ask_target(CommandKind::Hold(false)),
-            Line::Step(_) if self.source.live().is_some_and(|live| !live.holding()) => {
-                let keys = self.options.keymap.keys_of("hold.switch");
-                Err(format!("Hold the engine first ({keys})."))
-            }
+            Line::Step(_) if self.source.live().is_some_and(|live| !live.holding()) => Err(self.hold_first()),
             Line::Step(_) => self.ask_target(CommandKind::SingleStep),
             Line::Pace(pace) => self.ask_target(CommandKind::Pace(*pace)),
             Line::Mark(name) => {
@@ -135,6 +138,10 @@ impl App {
         }
     }
 
+    fn hold_first(&self) -> String {
+        format!("Hold the engine first ({}).", self.options.keymap.keys_of("hold.switch"))
+    }
+
     /// Adds a line to the macro that is being recorded.
     fn note(&mut self, line: &Line) {
         if self.playing.is_some() {
@@ -154,6 +161,7 @@ impl App {
     /// Asks the target, for a person.
     pub(super) fn ask_target(&mut self, kind: CommandKind) -> Result<(), String> {
         self.source.ask(kind.clone())?;
+        tracing::info!(?kind, "asked of the target");
         self.show_pending();
         match kind {
             CommandKind::SetToggle(name, value) => self.note(&Line::Set(ToggleAssignment { name, value })),
@@ -429,6 +437,8 @@ impl App {
                 // If it cannot be made, recording says why.
                 let _ = std::fs::create_dir_all(&self.options.recordings);
                 let now = jiff::ZonedDateTime::now().strftime("%Y-%m-%d-%H%M%S");
+                // If it cannot be made, beginning the recording says why.
+                let _ = std::fs::create_dir_all(&self.options.recordings);
                 self.options.recordings.join(format!("{now}.mcap"))
             }
         };
@@ -447,6 +457,7 @@ impl App {
         let manifest = manifest_of(&command_line, hello, redaction);
         let recorder = Recorder::start(path, manifest, &live.state).map_err(|error| error.to_string())?;
         live.recorder = Some(recorder);
+        tracing::info!(path = %path.display(), "a recording begins");
         Ok(())
     }
 
@@ -482,11 +493,12 @@ impl App {
     }
 
     fn write_macro(&mut self, path: PathBuf, text: String) {
-        if let Some(directory) = path.parent() {
+        let directory = path.parent().map(Path::to_owned);
+        self.jobs.write(&path, move || {
             // If it cannot be made, writing says why.
-            let _ = std::fs::create_dir_all(directory);
-        }
-        self.jobs.write(&path, move || text.into_bytes());
+            let _ = directory.map(std::fs::create_dir_all);
+            text.into_bytes()
+        });
     }
 
     pub(super) fn save_macro(&mut self, file: &str) -> Result<(), String> {

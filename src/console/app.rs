@@ -23,6 +23,7 @@ use super::{
     ConsoleOptions, Exit, Target,
     arrangement::Arrangement,
     bars,
+    command::Scope,
     jobs::{Done, Jobs, Waker},
     keymap::{Bound, Match, chord_of, event_of},
     layout::{Layout, SMALLEST},
@@ -59,7 +60,7 @@ pub enum Request {
 /// A line that stands in for the key bar for a while.
 #[derive(Debug)]
 pub(super) struct Message {
-    pub(super) text: String,
+    pub(super) text: Sanitized,
     pub(super) ink: Ink,
     until: Instant,
 }
@@ -319,6 +320,10 @@ impl App {
             Effect::Close => self.overlay = None,
             Effect::Run(bound) => {
                 self.overlay = None;
+                // What works in one pane only is picked for that pane.
+                if let Scope::Pane(pane) = bound.scope() {
+                    self.set_focus(pane);
+                }
                 self.run_bound(&bound);
             }
             Effect::Line(line) => self.run_typed(&line),
@@ -459,7 +464,11 @@ impl App {
 
     pub(super) fn say(&mut self, ink: Ink, text: String) {
         // It may quote a file that is damaged on purpose, or a name.
-        let text = Sanitized::new(&text).to_string();
+        let text = Sanitized::new(&text);
+        match ink {
+            Ink::Warning => tracing::warn!(message = text.as_str()),
+            _ => tracing::info!(message = text.as_str()),
+        }
         self.message = Some(Message { text, ink, until: Instant::now() + MESSAGE });
         self.dirty = true;
     }
@@ -549,13 +558,16 @@ impl App {
         }
         let playing = self.playing.as_ref().and_then(Playing::line);
         match (&self.message, playing) {
+            // What the target answers to a macro says less than the line that asked; a warning says more.
+            (message, Some(line)) if self.snapshot.is_none() && message.as_ref().is_none_or(|message| message.ink != Ink::Warning) => {
+                bars::draw_playing(theme, &line, layout.keys, buffer);
+            }
             (Some(message), _) => bars::draw_message(theme, message, layout.keys, buffer),
-            (None, Some(line)) => bars::draw_playing(theme, &line, layout.keys, buffer),
-            (None, None) if !self.pressed.is_empty() => {
+            (None, _) if !self.pressed.is_empty() => {
                 let next = self.options.keymap.continuations(&self.pressed, focus);
                 bars::draw_continuations(theme, &self.pressed, next, layout.keys, buffer);
             }
-            (None, None) => bars::draw_keys(theme, &self.options.keymap, focus, &self.source, layout.keys, buffer),
+            (None, _) => bars::draw_keys(theme, &self.options.keymap, focus, &self.source, layout.keys, buffer),
         }
         if let Some(overlay) = &mut self.overlay {
             overlay.draw(theme, layout.keys, area, buffer);

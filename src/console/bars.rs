@@ -227,10 +227,10 @@ pub(super) fn draw_playing(theme: Theme, line: &str, area: Rect, buffer: &mut Bu
 }
 
 /// Draws how a sequence of keys can go on.
-pub(super) fn draw_continuations(
+pub(super) fn draw_continuations<'a>(
     theme: Theme,
     pressed: &[Chord],
-    next: impl Iterator<Item = (String, String)>,
+    next: impl Iterator<Item = (String, &'a str)>,
     area: Rect,
     buffer: &mut Buffer,
 ) {
@@ -265,7 +265,7 @@ pub(super) fn draw_keys(
             ("hold.switch", _) if held => "run",
             _ => hint,
         };
-        Some((line, binding.keys(), hint))
+        Some((line, binding.keys.as_str(), hint))
     });
     let hints: Vec<_> = hints.collect();
     // Help and quit always have their place, at the end.

@@ -50,7 +50,7 @@ pub enum Kind {
     Place,
     /// A time on the target's clock, for example `1.5s` or `200ms`.
     Time,
-    /// A number of times the target's own speed.
+    /// A number of times the speed at which it was recorded.
     Speed,
     /// The name of a mark.
     Mark,

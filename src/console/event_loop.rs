@@ -99,7 +99,10 @@ async fn serve(
                     screen.enter()?;
                     app.resized();
                 }
-                end => return Ok(Exit::Signal(end.as_raw())),
+                end => {
+                    tracing::info!(signal = end.as_raw(), "asked to end");
+                    return Ok(Exit::Signal(end.as_raw()));
+                }
             },
             event = next_event(&mut input) => match event {
                 None => return Ok(Exit::TerminalGone),

@@ -179,12 +179,16 @@ pub struct Binding {
     pub scope: Scope,
     /// What they stand for.
     pub bound: Bound,
+    /// The keys as the help and the configuration write them: `ctrl-u`, `g g`. The key bar shows them in every frame.
+    pub keys: String,
+    /// What they stand for as [`Bound::text`] has it.
+    pub text: String,
 }
 
 impl Binding {
-    /// The keys as the help and the configuration write them: `ctrl-u`, `g g`.
-    pub fn keys(&self) -> String {
-        show(&self.chords)
+    /// Keys that stand for something there.
+    pub fn new(chords: Vec<Chord>, scope: Scope, bound: Bound) -> Self {
+        Self { keys: show(&chords), text: bound.text(), chords, scope, bound }
     }
 }
 
@@ -244,7 +248,7 @@ impl Default for Keymap {
         // A test sees to it that every default parses.
         let bindings = BINDINGS.iter().filter_map(|(keys, line, _)| {
             let (chords, bound) = (parse_keys(keys).ok()?, Bound::parse(&[line]).ok()?);
-            Some(Binding { chords, scope: bound.scope(), bound })
+            Some(Binding::new(chords, bound.scope(), bound))
         });
         Self { bindings: bindings.collect() }
     }
@@ -290,22 +294,22 @@ impl Keymap {
     }
 
     /// How sequences that begin with `pressed` go on, and what they stand for.
-    pub(super) fn continuations(&self, pressed: &[Chord], pane: PaneId) -> impl Iterator<Item = (String, String)> {
+    pub(super) fn continuations(&self, pressed: &[Chord], pane: PaneId) -> impl Iterator<Item = (String, &str)> {
         let going_on = self.bindings.iter().filter(move |binding| {
             binding.scope.covers(pane) && binding.chords.len() > pressed.len() && binding.chords.starts_with(pressed)
         });
-        going_on.map(move |binding| (show(&binding.chords[pressed.len()..]), binding.bound.text()))
+        going_on.map(move |binding| (show(&binding.chords[pressed.len()..]), binding.text.as_str()))
     }
 
     /// All keys of a line, for the help: `z or e`.
     pub fn keys_of(&self, line: &str) -> String {
-        let keys: Vec<_> = self.of(line).map(Binding::keys).collect();
+        let keys: Vec<_> = self.of(line).map(|binding| binding.keys.as_str()).collect();
         keys.join(" or ")
     }
 
     /// The bindings of a line.
     pub(super) fn of(&self, line: &str) -> impl Iterator<Item = &Binding> {
-        self.bindings.iter().filter(move |binding| binding.bound.text() == line)
+        self.bindings.iter().filter(move |binding| binding.text == line)
     }
 }
 
@@ -387,10 +391,10 @@ mod tests {
         let keymap = Keymap::default();
         for (index, binding) in keymap.bindings.iter().enumerate() {
             let hidden = keymap.unreachable_beside(binding);
-            assert!(hidden.is_none(), "{} and {:?}", binding.keys(), hidden.map(Binding::keys));
+            assert!(hidden.is_none(), "{} and {hidden:?}", binding.keys);
             for other in &keymap.bindings[index + 1..] {
                 let clash = binding.chords == other.chords && binding.scope == other.scope;
-                assert!(!clash, "{} is bound twice", binding.keys());
+                assert!(!clash, "{} is bound twice", binding.keys);
             }
         }
     }
@@ -421,7 +425,7 @@ mod tests {
     fn rebinding_replaces_and_is_named_first() {
         let mut keymap = Keymap::default();
         let bound = Bound::parse(&["zoom"]).unwrap();
-        keymap.bind(Binding { chords: parse_keys("q").unwrap(), scope: Scope::Everywhere, bound });
+        keymap.bind(Binding::new(parse_keys("q").unwrap(), Scope::Everywhere, bound));
         assert_eq!(keymap.keys_of("zoom"), "q or z or e");
         assert_eq!(keymap.keys_of("quit"), "ctrl-c");
     }

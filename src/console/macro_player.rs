@@ -57,6 +57,7 @@ impl App {
             self.warn("A macro is playing already; esc ends it.".to_owned());
             return;
         }
+        tracing::info!(name = &*script.name, lines = script.lines.len(), "a macro begins");
         let mut playing =
             Playing { player: Player::new(script), waiting: Waiting::Nothing, held_before: false, seen: 0 };
         if let Source::Live(live) = &mut self.source {

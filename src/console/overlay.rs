@@ -95,7 +95,7 @@ impl MenuOverlay {
             }
             let mut seen: Vec<String> = vec![command.name.to_owned()];
             for binding in keymap.bindings() {
-                let text = binding.bound.text();
+                let text = binding.text.clone();
                 if binding.bound.command().is_some_and(|own| own.name == command.name) && !seen.contains(&text) {
                     rows.push((entry(keymap.keys_of(&text), text.clone(), binding.bound.doc()), binding.bound.clone()));
                     seen.push(text);

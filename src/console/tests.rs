@@ -233,7 +233,7 @@ fn help_filters_and_runs_and_q_closes_it_first() {
     assert!(matches!(bench.asked(), Some(CommandKind::SetToggle(ToggleName::Overlap, _))));
 
     bench.keys("?eq");
-    bench.assert_shows("filter eq");
+    bench.assert_hides("type to filter");
     bench.key(KeyCode::Esc, KeyModifiers::NONE);
     bench.assert_shows("type to filter");
     bench.key(KeyCode::Esc, KeyModifiers::NONE);
@@ -459,6 +459,9 @@ fn the_view_goes_back_over_what_was_said_and_on_again() {
     let mut bench = Bench::started(120, 30);
     bench.steps(10..40);
     bench.assert_shows("step 39 ");
+    bench.keys("]");
+    bench.assert_shows("This is the newest step.");
+    bench.assert_hides("FROZEN");
     bench.keys("[[");
     bench.assert_shows("FROZEN at 37, 2 steps behind");
     bench.assert_shows("step 37 ");

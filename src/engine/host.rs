@@ -34,11 +34,13 @@ pub fn spawn(
     let (events, receiver) = event_queue(BACKLOG);
     let (sender, commands) = channel();
     thread::Builder::new().name("engine".to_owned()).spawn(move || {
+        tracing::info!(model = options.model, seed = options.seed, "the engine starts");
         let events = Arc::new(events);
         let outcome = Engine::new(&checkpoint, options, Arc::clone(&events)).and_then(|engine| {
             Host { engine, events: &events, commands, pace, held: false, asked: VecDeque::new() }.run()
         });
         if let Err(error) = outcome {
+            tracing::error!(%error, "the engine ended");
             let text = Sanitized::new(&format!("The engine ended: {error}"));
             events.send(EventKind::Log(Log { level: LogLevel::Error, text }), 0);
         }

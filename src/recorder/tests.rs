@@ -81,6 +81,20 @@ fn a_recorder_that_is_dropped_finishes_its_file_even_in_a_panic() {
 }
 
 #[test]
+fn what_was_said_is_written_out_when_nothing_more_is_said() {
+    let scratch = Scratch::new("tick");
+    let path = scratch.file("a.mcap");
+    let recorder = Recorder::start(&path, Manifest::default(), &State::default()).unwrap();
+    recorder.record(&numbered_events([step(0)])[0]);
+    while Recording::open(&path).map_or(0, |(_, recovery)| recovery.events) == 0 {
+        thread::sleep(TICK);
+    }
+    let status = recorder.status();
+    assert_eq!((status.events, status.steps, status.dropped, status.error), (1, 1, 0, None));
+    assert_eq!(status.path, path);
+}
+
+#[test]
 fn another_target_goes_to_another_file_and_no_file_is_written_over() {
     let scratch = Scratch::new("split");
     let path = scratch.file("a.mcap");

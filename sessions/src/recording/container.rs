@@ -47,6 +47,7 @@ pub(super) struct Message<'a> {
     /// The same for all messages of one batch.
     pub(super) batch: u32,
     pub(super) log_time: u64,
+    pub(super) publish_time: u64,
     pub(super) json: &'a [u8],
 }
 
@@ -172,7 +173,7 @@ impl Container {
             let Record::Message { header, data } = record else { return Ok(()) };
             match channels.get(header.channel_id) {
                 Some(channel) => {
-                    visit(Message { channel, batch: header.sequence, log_time: header.log_time, json: &data })
+                    visit(Message { channel, batch: header.sequence, log_time: header.log_time, publish_time: header.publish_time, json: &data })
                 }
                 // What other programs have added is theirs.
                 None => Ok(()),

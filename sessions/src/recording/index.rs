@@ -88,8 +88,23 @@ impl Index {
             })
             && self.keyframes.is_sorted_by(|one, next| one.0 < next.0 && one.1 <= next.1)
             && self.keyframes.iter().all(|&(_, chunk)| chunk < chunks.len())
-            && (!self.opens || self.opening().is_some_and(|(held, chunk)| chunk == 0 && held == chunks[0].first_step))
+            && (!self.opens || self.opening().is_some_and(|(held, chunk)| chunk == 0 && held == self.first_step()))
             && self.anomalies.is_sorted_by(|one, next| one.step < next.step)
+    }
+
+    /// The first step that an event belongs to.
+    pub(super) fn first_step(&self) -> u64 {
+        self.chunks.first().map_or(0, |chunk| chunk.first_step)
+    }
+
+    /// The last step that an event belongs to.
+    pub(super) fn last_step(&self) -> u64 {
+        self.chunks.last().map_or(0, |chunk| chunk.last_step)
+    }
+
+    /// The first step after which a client would see wrong text.
+    pub(super) fn first_corruption(&self) -> Option<u64> {
+        self.anomalies.iter().find(|anomaly| anomaly.flags > 0).map(|anomaly| anomaly.step)
     }
 
     /// The chunks that may hold events of these steps.

@@ -25,6 +25,7 @@ mod channel;
 mod container;
 mod error;
 pub mod export;
+mod glance;
 mod index;
 mod keyframe;
 mod manifest;
@@ -39,6 +40,7 @@ mod writer;
 
 pub use crate::Anomaly;
 pub use error::RecordingError;
+pub use glance::{Contents, Glance};
 pub use manifest::{FORMAT_VERSION, Manifest, Redaction};
 pub use reader::{Events, Recording, Recovery, SEEK_BYTES};
 pub use replay::{FASTEST, Replay, SLOWEST};

@@ -10,7 +10,7 @@ use super::index::Index;
 use super::keyframe::{KeyframeMessage, KeyframeStep};
 use super::scan::{read_index, read_manifest, scan};
 use super::wire::read_events;
-use super::{Manifest, RecordingError};
+use super::{Contents, Manifest, RecordingError};
 use crate::{Anomaly, Event, PageRef, State};
 
 /// Bytes, once decompressed, from which the window of spans is made when a step is gone to.
@@ -49,6 +49,8 @@ struct Held {
 /// Events that were written together, in their order.
 pub(super) struct Batch {
     pub(super) step: u64,
+    /// When it was recorded, ns on the host's clock of the day.
+    pub(super) wall_ns: u64,
     pub(super) events: Vec<Event>,
 }
 
@@ -74,14 +76,19 @@ impl Recording {
         &self.manifest
     }
 
+    /// What it holds, in figures.
+    pub fn contents(&self) -> Contents {
+        Contents::of(&self.index)
+    }
+
     /// The first step that an event belongs to.
     pub fn first_step(&self) -> u64 {
-        self.index.chunks.first().map_or(0, |chunk| chunk.first_step)
+        self.index.first_step()
     }
 
     /// The last step that an event belongs to.
     pub fn last_step(&self) -> u64 {
-        self.index.chunks.last().map_or(0, |chunk| chunk.last_step)
+        self.index.last_step()
     }
 
     /// Steps in which something was wrong, in order.
@@ -91,7 +98,7 @@ impl Recording {
 
     /// The first step after which a client would see wrong text.
     pub fn first_corruption(&self) -> Option<u64> {
-        self.index.anomalies.iter().find(|anomaly| anomaly.flags > 0).map(|anomaly| anomaly.step)
+        self.index.first_corruption()
     }
 
     /// The events of these steps, in order, read as they are asked for.
@@ -219,10 +226,14 @@ impl Recording {
             let (step, events) = read_events(message.channel, message.json)
                 .map_err(|error| self.container.damaged(frame.offset, "an event", error))?;
             match batches.last_mut() {
-                Some(batch) if number == Some(message.batch) => batch.events.extend(events),
+                Some(batch) if number == Some(message.batch) => {
+                    batch.wall_ns = batch.wall_ns.max(message.publish_time);
+                    batch.events.extend(events);
+                }
                 last => {
                     let before = last.map_or(chunk.first_step, |batch| batch.step);
-                    batches.push(Batch { step: step.clamp(before, chunk.last_step.max(before)), events });
+                    let step = step.clamp(before, chunk.last_step.max(before));
+                    batches.push(Batch { step, wall_ns: message.publish_time, events });
                 }
             }
             number = Some(message.batch);

@@ -14,6 +14,8 @@ pub const FASTEST: f64 = 100.0;
 
 /// Steps that one call advances at most, so that whoever draws is not held up. What is too fast to play plays slower.
 const STEPS_AT_ONCE: u32 = 256;
+/// Longest pause between two steps, ns: a target that was held for an hour is not waited for.
+const LONGEST_PAUSE_NS: u64 = 1_000_000_000;
 /// A step further ahead than this is jumped to rather than played to.
 const NEAR: u64 = 256;
 
@@ -32,9 +34,11 @@ const NEAR: u64 = 256;
 /// # std::fs::create_dir_all(&directory)?;
 /// # let path = directory.join("steps.mcap");
 /// let mut writer = RecordingWriter::create(&path, Manifest::default())?;
+/// let begin = Instant::now();
 /// for step in 0..100 {
 ///     let kind = EventKind::Step(Step { step, ..Step::default() });
-///     writer.record(&Event { sequence: step, time_ns: step * 20_000_000, kind }, Instant::now())?;
+///     let event = Event { sequence: step, time_ns: step * 1_000_000, kind };
+///     writer.record(&event, begin + Duration::from_millis(20 * step))?;
 /// }
 /// writer.finish()?;
 ///
@@ -44,7 +48,7 @@ const NEAR: u64 = 256;
 /// assert_eq!((replay.step(), replay.state().totals.steps), (39, 40));
 /// replay.play();
 /// replay.advance(Duration::from_millis(100))?;
-/// assert_eq!(replay.step(), 44);
+/// assert_eq!(replay.step(), 45);
 /// # std::fs::remove_dir_all(&directory)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -52,8 +56,10 @@ pub struct Replay {
     recording: Recording,
     state: State,
     step: u64,
-    /// Where playing is on the target's clock, ns.
-    clock_ns: f64,
+    /// When what was played last was recorded, ns on the host's clock; nothing after a move.
+    played_ns: Option<u64>,
+    /// Time that has passed and not yet been played, ns.
+    owed_ns: f64,
     playing: bool,
     speed: f64,
     /// The step that was last jumped to: everything up to its end was folded then.
@@ -65,13 +71,14 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Stands at the first step, paused, at the target's own speed.
+    /// Stands at the first step, paused, at the speed at which it was recorded.
     pub fn new(recording: Recording) -> Result<Self, RecordingError> {
         let mut replay = Self {
             recording,
             state: State::default(),
             step: 0,
-            clock_ns: 0.0,
+            played_ns: None,
+            owed_ns: 0.0,
             playing: false,
             speed: 1.0,
             jumped_to: 0,
@@ -102,7 +109,7 @@ impl Replay {
         self.playing
     }
 
-    /// How many times faster than the target it moves.
+    /// How many times faster it moves than it was recorded.
     pub fn speed(&self) -> f64 {
         self.speed
     }
@@ -129,26 +136,30 @@ impl Replay {
         }
     }
 
-    /// Moves on by so much time, if it is playing. Says whether the state changed.
+    /// Moves on by so much time, if it is playing, as fast as was recorded. Says whether the state changed.
     pub fn advance(&mut self, elapsed: Duration) -> Result<bool, RecordingError> {
         if !self.playing {
             return Ok(false);
         }
-        self.clock_ns += elapsed.as_nanos() as f64 * self.speed;
-        let clock_ns = self.clock_ns;
+        let mut owed_ns = self.owed_ns + elapsed.as_nanos() as f64 * self.speed;
+        let mut played_ns = self.played_ns;
         let start = self.step;
         let mut left = STEPS_AT_ONCE;
         let moved = self.play_while(|batch, step| {
-            let begins = batch.events.first().map_or(0.0, |event| event.time_ns as f64);
-            let goes_on = batch.step == step || (begins <= clock_ns && left > 0);
-            left -= u32::from(goes_on && batch.step != step);
+            let pause = played_ns.map_or(0, |before| batch.wall_ns.saturating_sub(before)).min(LONGEST_PAUSE_NS) as f64;
+            let goes_on = batch.step == step || (pause <= owed_ns && left > 0);
+            if goes_on {
+                left -= u32::from(batch.step != step);
+                owed_ns -= pause.min(owed_ns);
+                played_ns = Some(batch.wall_ns);
+            }
             goes_on
         });
+        // What is too much to play is not caught up with.
+        self.owed_ns = if left == 0 { 0.0 } else { owed_ns };
+        self.played_ns = played_ns;
         if moved.is_err() || self.at_end() {
             self.playing = false;
-        }
-        if left == 0 {
-            self.clock_ns = self.state.time_ns as f64;
         }
         moved.map(|()| self.step != start)
     }
@@ -175,7 +186,7 @@ impl Replay {
             }
             // Also over steps of which nothing was recorded.
             self.step = step;
-            self.clock_ns = self.state.time_ns as f64;
+            self.forget_time();
             Ok(())
         } else {
             self.jump(step)
@@ -208,11 +219,17 @@ impl Replay {
         Ok(anomaly)
     }
 
+    /// After a move it is as if playing began there.
+    fn forget_time(&mut self) {
+        self.played_ns = None;
+        self.owed_ns = 0.0;
+    }
+
     fn jump(&mut self, step: u64) -> Result<(), RecordingError> {
         self.state = self.recording.state_at(step)?;
         self.step = step;
         self.jumped_to = step;
-        self.clock_ns = self.state.time_ns as f64;
+        self.forget_time();
         self.ahead.clear();
         self.next_chunk = self.recording.chunks_of(&(step.saturating_add(1)..=u64::MAX)).start;
         Ok(())

@@ -198,6 +198,7 @@ impl Live {
                 return Ok(());
             }
             Move::Back => step.checked_sub(1).ok_or("Step 0 is the first there is.")?,
+            Move::Forward if self.pinned.is_none() => return Err("This is the newest step.".to_owned()),
             Move::Forward => (step + 1).min(newest),
             Move::To(Place::Step(step)) if step > newest => {
                 return Err(format!("Step {step} has not run yet; the newest is {newest}."));

@@ -26,8 +26,9 @@ pub fn csv(recording: &Recording, table: Table, mut writer: impl Write) -> Resul
         Table::Spans => "step,graph,node,name,lane,start_ns,duration_ns",
     };
     writeln!(writer, "{names}")?;
-    // Names of lanes and nodes, as they are at the time.
-    let mut named = State::default();
+    // Names of lanes and nodes, as they are at the time. A recording that began in the middle of a run knows them from
+    // before its first event.
+    let mut named = recording.state_at(recording.first_step())?;
     for event in recording.events_in(0..=u64::MAX) {
         let event = event?;
         match &event.kind {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::csv::lane_name;
 use crate::recording::{Recording, RecordingError};
-use crate::{Event, EventKind, State};
+use crate::{Event, EventKind};
 
 /// The process of the lanes, one thread each.
 const LANES: u32 = 1;
@@ -24,8 +24,9 @@ pub fn perfetto(recording: &Recording, mut writer: impl Write) -> Result<(), Rec
     trace.name("process_name", TARGET, 0, "target")?;
     trace.name("thread_name", TARGET, STEPS, "steps")?;
     trace.name("thread_name", TARGET, FINDINGS, "findings")?;
-    // Names of lanes and nodes, as they are at the time.
-    let mut named = State::default();
+    // Names of lanes and nodes, as they are at the time. A recording that began in the middle of a run knows them from
+    // before its first event.
+    let mut named = recording.state_at(recording.first_step())?;
     let mut lanes = BTreeSet::new();
     for event in recording.events_in(0..=u64::MAX) {
         let event = event?;

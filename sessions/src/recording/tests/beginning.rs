@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::{Scratch, folded, open, steps, written_out};
+use crate::recording::export::{Table, csv, perfetto};
 use crate::recording::{Manifest, Recording, RecordingWriter, Redaction, Replay};
 use crate::synthetic::{Shape, events};
 use crate::{Event, PageRef, State};
@@ -126,4 +127,22 @@ fn redacted_text_is_in_no_keyframe() {
     assert!(opening.sessions.values().any(|session| !session.flags.is_empty() && session.call.starts_with('#')));
     let end = open(&path).state_at(599).unwrap();
     assert!(end.log.len() > opening.log.len() && end.log.iter().all(|said| said.text == line.text));
+}
+
+#[test]
+fn exports_know_the_names_from_before() {
+    let scratch = Scratch::new("names");
+    let events = events(&Shape { steps: 40, nodes: 4, ..Shape::default() });
+    let path = scratch.file("a.mcap");
+    record_from(&path, Manifest::default(), &events, events.len() / 2);
+    let recording = open(&path);
+    let (mut spans, mut trace) = (Vec::new(), Vec::new());
+    csv(&recording, Table::Spans, &mut spans).unwrap();
+    perfetto(&recording, &mut trace).unwrap();
+    let state = live(&events, events.len() / 2);
+    let lane = state.hello.unwrap().lanes[0].to_string();
+    let node = state.graphs.values().next().unwrap().nodes[0].to_string();
+    for text in [spans, trace].map(|bytes| String::from_utf8(bytes).unwrap()) {
+        assert!(text.contains(&lane) && text.contains(&node), "no {lane} or {node}");
+    }
 }

@@ -73,6 +73,8 @@ fn without_its_end_a_recording_is_whole_and_with_a_hole_it_ends_there() {
     record(&path, Manifest::default(), &events, Duration::from_millis(5));
     let bytes = fs::read(&path).unwrap();
     fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+    let glance = Recording::glance(&path).unwrap();
+    assert_eq!((glance.bytes, glance.contents), (bytes.len() as u64 - 1, None));
     let recovery = Recording::open(&path).unwrap().1;
     let whole = Recovery { truncated: true, events: events.len() as u64, steps: 300, lost_tail_bytes: 0 };
     assert_eq!(recovery, whole);
@@ -172,6 +174,7 @@ fn a_forged_keyframe_cannot_overflow_the_reducer() {
 
 /// Reads everything there is to read.
 fn read_all(path: &std::path::Path) {
+    let _ = Recording::glance(path);
     let Ok((recording, _)) = Recording::open(path) else { return };
     let _ = recording.events_in(0..=u64::MAX).count();
     for step in [0, 100, 300, u64::MAX] {

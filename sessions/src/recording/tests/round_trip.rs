@@ -122,6 +122,9 @@ fn anomalies_are_where_they_happened() {
     assert_eq!(total(|anomaly| anomaly.diverged_rows), state.totals.diverged_rows);
     assert_eq!(total(|anomaly| anomaly.violations), state.totals.canary_hits);
     let first = recording.first_corruption().unwrap();
+    let contents = Recording::glance(&path).unwrap().contents.unwrap();
+    assert_eq!((contents, contents.anomalies), (recording.contents(), anomalies.len() as u64));
+    assert_eq!((contents.steps, contents.last_step, contents.first_corruption), (400, 399, Some(first)));
     assert_eq!(recording.state_at(first - 1).unwrap().totals.corrupted, 0);
     assert!(recording.state_at(first).unwrap().totals.corrupted > 0);
 }

@@ -1,0 +1,122 @@
+//! Whether the console's memory stays flat: a day of 20 steps a second, with everything that a console keeps of it.
+//!
+//! Prints the resident memory and the time a step took, hour by hour of the simulated day.
+
+#![allow(clippy::unwrap_used, reason = "a benchmark that cannot set itself up has failed")]
+
+use std::sync::{Arc, mpsc};
+use std::time::Instant;
+
+use coalmine::console::{App, ConsoleOptions, Target};
+use coalmine::engine::{Engine, EngineOptions, OVERLAP_ROWS, ServedShape};
+use coalmine::{DEMO_MODEL, demo_checkpoint};
+use coalmine_kernels::Compute;
+use coalmine_kernels::math::Cpu;
+use coalmine_kernels::virtual_gpu::CostProfile;
+use coalmine_sessions::{Event, EventKind, Toggles, event_queue};
+use ratatui::{buffer::Buffer, layout::Rect};
+
+/// Steps of the engine's that the day is made of, over and over.
+const RECORDED: u64 = 400;
+const STEPS_AN_HOUR: u64 = 3_600 * 20;
+const HOURS: u64 = 24;
+
+/// What an engine with 80 sessions says in its first steps.
+fn template() -> Vec<Event> {
+    let (sender, receiver) = event_queue(1 << 20);
+    let options = EngineOptions {
+        model: DEMO_MODEL.to_owned(),
+        concurrency: 80,
+        sessions: None,
+        turns: 6,
+        seed: 1,
+        toggles: Toggles::default(),
+        oracle: true,
+        overlap_rows: OVERLAP_ROWS,
+        profile: CostProfile::h200(),
+        served: ServedShape::FLASH,
+        costs: Vec::new(),
+        compute: Compute { cpu: Cpu::detect(), workers: 2 },
+    };
+    let mut engine = Engine::new(&demo_checkpoint().unwrap(), options, Arc::new(sender)).unwrap();
+    let mut events = Vec::new();
+    for _ in 0..RECORDED {
+        engine.advance().unwrap();
+    }
+    receiver.drain(&mut events);
+    events
+}
+
+/// The same event a number of rounds later: later steps, later times, other sessions.
+fn later(event: &Event, rounds: u64) -> Event {
+    const SESSIONS: u64 = 1_000;
+    let (steps, time_ns, sessions) = (rounds * RECORDED, rounds * 20_000_000_000, rounds * SESSIONS);
+    let mut event = event.clone();
+    event.time_ns += time_ns;
+    match &mut event.kind {
+        EventKind::Step(step) => {
+            step.step += steps;
+            step.start_ns += time_ns;
+            step.end_ns += time_ns;
+            step.diverged_sessions.iter_mut().for_each(|session| *session += sessions);
+        }
+        EventKind::Spans(batch) => {
+            batch.step += steps;
+            batch.spans.iter_mut().for_each(|span| span.start_ns += time_ns);
+        }
+        EventKind::Canary(report) => report.step += steps,
+        EventKind::Session(change) => {
+            change.step += steps;
+            change.session += sessions;
+            if let Some(flag) = &mut change.flag {
+                flag.step += steps;
+            }
+        }
+        EventKind::Differential(divergence) => {
+            divergence.step += steps;
+            divergence.session += sessions;
+        }
+        _ => {}
+    }
+    event
+}
+
+/// Resident memory, MB.
+fn resident() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4_096 / 1_000_000
+}
+
+fn main() {
+    let template = template();
+    let (sender, events) = event_queue(1 << 16);
+    let (commands, _asked) = mpsc::channel();
+    let mut app = App::new(Target::Live { events, commands, ask_first: false }, ConsoleOptions::default());
+    let area = Rect::new(0, 0, 200, 60);
+    let mut buffer = Buffer::empty(area);
+    println!("hour  resident MB  us a step");
+    let (mut rounds, mut begin, mut first) = (0, Instant::now(), 0);
+    for hour in 0..HOURS {
+        while rounds * RECORDED < (hour + 1) * STEPS_AN_HOUR {
+            for event in &template {
+                let event = if rounds == 0 { event.clone() } else { later(event, rounds) };
+                // A target introduces itself and its graphs once.
+                if rounds > 0 && matches!(event.kind, EventKind::Hello(_) | EventKind::Graph(_) | EventKind::Toggle(_)) {
+                    continue;
+                }
+                sender.send(event.kind, event.time_ns);
+            }
+            while app.fold() {}
+            buffer.reset();
+            app.draw(area, &mut buffer);
+            rounds += 1;
+        }
+        let us = begin.elapsed().as_secs_f64() * 1e6 / STEPS_AN_HOUR as f64;
+        println!("{:>4}  {:>11}  {us:>9.1}", hour + 1, resident());
+        begin = Instant::now();
+        if hour == 0 {
+            first = resident();
+        }
+    }
+    println!("grown since the first hour: {} MB", resident() as i64 - first as i64);
+}
