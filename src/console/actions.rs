@@ -214,7 +214,7 @@ impl App {
                 self.ask_target(CommandKind::Pace(pace))
             }
             Source::Replay(replay) => {
-                let speed = replay.view().speed;
+                let speed = replay.asked_speed();
                 let next = match faster {
                     true => SPEEDS.into_iter().find(|other| *other > speed).unwrap_or(speed),
                     false => step_down(&SPEEDS, speed),
@@ -265,7 +265,7 @@ impl App {
     }
 
     pub(super) fn set_speed(&mut self, speed: f64) -> Result<(), String> {
-        match &self.source {
+        match &mut self.source {
             Source::Live(_) => Err("A live target has a pace and no speed: use `pace`.".to_owned()),
             Source::Replay(replay) => {
                 replay.ask(ReplayRequest::Speed(speed));

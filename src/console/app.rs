@@ -234,7 +234,7 @@ impl App {
 
     /// Asks for something of a recording; of a live target that means nothing.
     pub fn ask_replay(&mut self, request: ReplayRequest) {
-        if let Source::Replay(replay) = &self.source {
+        if let Source::Replay(replay) = &mut self.source {
             replay.ask(request);
         }
     }

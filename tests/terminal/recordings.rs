@@ -107,8 +107,10 @@ fn a_recording_is_gone_back_and_forth_in() {
     terminal.shows(&["x0.1"]);
     terminal.keys(" ");
     terminal.shows(&["PLAYING"]);
-    terminal.keys("+++++");
-    terminal.shows(&[&format!("REPLAY step {0}/{0}", STEPS - 1)]);
+    terminal.keys("++++++++");
+    terminal.shows(&[&format!("REPLAY step {0}/{0} x50", STEPS - 1)]);
+    terminal.keys("-");
+    terminal.shows(&["x20"]);
     terminal.keys(" ");
     terminal.shows(&["This is the last step."]);
     for pane in ["2 Sessions", "3 Canary", "4 Timeline", "5 Toggles", "6 Log"] {

@@ -35,7 +35,7 @@ pub(crate) fn write(path: &Path, text: &str) {
     let now = Instant::now();
     for (sequence, kind) in (0..).zip(events(text)) {
         let time_ns = kind.named_step().unwrap_or(0) * 1_000_000;
-        // Ten steps a second, so that there are several chunks.
+        // Ten steps a second by the host's clock, so that there are several chunks.
         let then = now + Duration::from_nanos(100 * time_ns);
         writer.record(&Event { sequence, time_ns, kind }, then).unwrap();
     }

@@ -11,17 +11,23 @@ use crate::playback::{ReplayHandle, ReplayRequest, ReplayView};
 pub(in crate::console) struct Replayed {
     handle: ReplayHandle,
     view: ReplayView,
+    /// The speed once every request is carried out.
+    asked_speed: f64,
 }
 
 impl Replayed {
     pub(in crate::console) fn new(handle: ReplayHandle) -> Self {
         let view = handle.latest();
-        Self { handle, view }
+        let asked_speed = view.speed;
+        Self { handle, view, asked_speed }
     }
 
     /// Takes over what the reading thread has reached. Says whether that is news, and what it had to say.
     pub(in crate::console) fn poll(&mut self) -> (bool, Option<String>) {
         let before = std::mem::replace(&mut self.view, self.handle.latest());
+        if self.is_answered() {
+            self.asked_speed = self.view.speed;
+        }
         let now = &self.view;
         let answered = now.answered != before.answered;
         let moved = !Arc::ptr_eq(&now.state, &before.state) || now.playing != before.playing;
@@ -45,7 +51,15 @@ impl Replayed {
         self.handle.asked() == self.view.answered
     }
 
-    pub(in crate::console) fn ask(&self, request: ReplayRequest) {
+    /// The speed once every request is carried out.
+    pub(in crate::console) fn asked_speed(&self) -> f64 {
+        self.asked_speed
+    }
+
+    pub(in crate::console) fn ask(&mut self, request: ReplayRequest) {
+        if let ReplayRequest::Speed(speed) = request {
+            self.asked_speed = speed;
+        }
         self.handle.ask(request);
     }
 
