@@ -104,7 +104,7 @@ fn examine_all(paths: &Paths) -> Vec<Finding> {
         find("Terminal", "size", format!("{columns}x{rows}{enough}"), small);
     }
     let options = ConsoleOptions::from_environment();
-    let variable = |name: &str| env::var(name).map_or_else(|_| "not set".to_owned(), |value| value);
+    let variable = |name: &str| env::var(name).unwrap_or_else(|_| "not set".to_owned());
     find("Terminal", "TERM", variable("TERM"), false);
     find("Terminal", "NO_COLOR", variable("NO_COLOR"), false);
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| env::var(name).ok());

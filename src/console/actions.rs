@@ -300,7 +300,7 @@ impl App {
             Some(text) => self.set_filter(text),
             None => {
                 let filter = self.views.pane(self.arrangement.focus).filter().map(Filter::text);
-                let prompt = PromptOverlay::new(PromptKind::Filter, filter.unwrap_or_default().as_ref());
+                let prompt = PromptOverlay::new(PromptKind::Filter, filter.unwrap_or_default());
                 self.overlay = Some(Overlay::Prompt(Box::new(prompt)));
             }
         }

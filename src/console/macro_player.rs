@@ -84,7 +84,7 @@ impl App {
         match playing.waiting {
             Waiting::Answer(id) if id == answered.ack.command => {
                 let outcome = answered.ack.outcome.as_ref();
-                playing.player.answered(outcome.map(|step| *step).map_err(|reason| reason.as_str()), state);
+                playing.player.answered(outcome.copied().map_err(|reason| reason.as_str()), state);
                 playing.waiting = Waiting::Nothing;
             }
             Waiting::Step(id) if id == answered.ack.command => {

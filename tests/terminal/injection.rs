@@ -228,6 +228,7 @@ fn names_of_recordings_are_listed_harmlessly() {
     for format in ["text", "json"] {
         let output = binary::run(&["recordings", &directory, "--format", format]);
         assert_eq!(binary::code(&output), 0, "{output:?}");
+        assert!(binary::text(&output.stdout).matches("evil").count() >= 2, "{output:?}");
         assert_harmless_text(format, binary::text(&output.stdout));
         assert_harmless_text(format, binary::text(&output.stderr));
     }
@@ -237,7 +238,7 @@ fn names_of_recordings_are_listed_harmlessly() {
 fn what_a_macro_says_is_not_sent_as_it_is() {
     let home = Home::new();
     let name = "\u{202e}orcam\u{2066}.macro";
-    home.write(name, format!("# \u{202e}\u{2066}\nfocus log\nfilter evil\u{202e}esrever\nwait step >= 100000000\n"));
+    home.write(name, "# \u{202e}\u{2066}\nfocus log\nfilter evil\u{202e}esrever\nwait step >= 100000000\n");
     home.write("wrong.macro", format!("filter \u{1b}[31;5mred\n\u{202e}nonsense {HOSTILE}\n"));
     let mut terminal = Start::engine(160, 48, &["--macro", name]).home(&home).open();
     terminal.shows(&[" MACRO ", "━ 6 Log "]);
