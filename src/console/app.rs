@@ -10,7 +10,7 @@ use coalmine_panes::{
     TimelineView, TogglesView, picture,
 };
 use coalmine_sessions::{
-    CommandKind, LogLevel, State,
+    CommandKind, LogLevel, Sanitized, State,
     macros::{Chord, MacroRecorder},
 };
 use crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
@@ -59,7 +59,7 @@ pub enum Request {
 /// A line that stands in for the key bar for a while.
 #[derive(Debug)]
 pub(super) struct Message {
-    pub(super) text: String,
+    pub(super) text: Sanitized,
     pub(super) ink: Ink,
     until: Instant,
 }
@@ -458,6 +458,8 @@ impl App {
     }
 
     pub(super) fn say(&mut self, ink: Ink, text: String) {
+        // Messages quote names of files and what was typed, which may hold anything.
+        let text = Sanitized::new(&text);
         self.message = Some(Message { text, ink, until: Instant::now() + MESSAGE });
         self.dirty = true;
     }

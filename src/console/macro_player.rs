@@ -1,7 +1,7 @@
 //! A macro that plays in the console: what it waits for, and what it is told.
 
 use coalmine_sessions::{
-    CommandId, CommandKind,
+    CommandId, CommandKind, Sanitized,
     macros::{ConsoleOutcome, Line, Macro, Outcome, Player, Request, Verdict},
 };
 
@@ -43,9 +43,9 @@ enum Waiting {
 
 impl Playing {
     /// The line that is carried out, with its place: `tour.macro:12: focus canary`.
-    pub(super) fn line(&self) -> Option<String> {
+    pub(super) fn line(&self) -> Option<Sanitized> {
         let line = self.player.current()?;
-        Some(format!("{}:{}: {}", line.file, line.number, line.line))
+        Some(Sanitized::new(&format!("{}:{}: {}", line.file, line.number, line.line)))
     }
 }
 
