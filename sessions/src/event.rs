@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounded::at_most;
+use crate::limits::{GRAPH_NODES, LANES, LARGEST_BATCH, LAYERS, POOLS, REPORT_PAGES, WINDOW_SPANS};
 use crate::{CommandId, Sanitized, ToggleName, ToggleValue};
 
 /// One thing a target said.
@@ -90,10 +92,13 @@ pub struct Hello {
     /// Most sessions that run at once.
     pub concurrency: u32,
     /// One entry a layer.
+    #[serde(deserialize_with = "at_most::<LAYERS, _, _>")]
     pub layers: Vec<LayerKind>,
     /// The watched pools, in the order that [`PageRef::pool`] counts them.
+    #[serde(deserialize_with = "at_most::<POOLS, _, _>")]
     pub pools: Vec<Pool>,
     /// Names of the lanes, in the order that [`Span::lane`] counts them.
+    #[serde(deserialize_with = "at_most::<LANES, _, _>")]
     pub lanes: Vec<Sanitized>,
 }
 
@@ -154,8 +159,10 @@ pub struct Step {
     /// Whether the step oracle ran beside it.
     pub oracle: bool,
     /// Batch slots (0-based) whose logits differed from the oracle's.
+    #[serde(deserialize_with = "at_most::<LARGEST_BATCH, _, _>")]
     pub diverged_rows: Vec<u32>,
     /// Sessions of `diverged_rows`, in the same order.
+    #[serde(deserialize_with = "at_most::<LARGEST_BATCH, _, _>")]
     pub diverged_sessions: Vec<u64>,
     /// Races that the virtual GPU itself recorded in this step. For grading only: no probe reads it.
     pub witnesses: u32,
@@ -171,6 +178,7 @@ pub struct SpanBatch {
     /// The graph whose node table `Span::node` indexes.
     pub graph: u32,
     /// One a node.
+    #[serde(deserialize_with = "at_most::<WINDOW_SPANS, _, _>")]
     pub spans: Vec<Span>,
 }
 
@@ -195,6 +203,7 @@ pub struct Graph {
     /// One line, for example `bucket 80, overlap on, index-k bf16`.
     pub label: Sanitized,
     /// Node names in launch order, for example `L1 indexer top-k`.
+    #[serde(deserialize_with = "at_most::<GRAPH_NODES, _, _>")]
     pub nodes: Vec<Sanitized>,
 }
 
@@ -215,8 +224,10 @@ pub struct CanaryReport {
     /// Pages hashed before and after the step.
     pub pages_checked: u32,
     /// Pages that the step declared it would write (and, by the hashes, did or did not).
+    #[serde(deserialize_with = "at_most::<REPORT_PAGES, _, _>")]
     pub written: Vec<PageRef>,
     /// Pages that changed although the step had not declared it. Empty when all is well.
+    #[serde(deserialize_with = "at_most::<REPORT_PAGES, _, _>")]
     pub violations: Vec<PageRef>,
 }
 

@@ -12,6 +12,7 @@
 extern crate self as coalmine_sessions;
 
 mod anomaly;
+mod bounded;
 mod command;
 pub mod csv;
 mod delivery;

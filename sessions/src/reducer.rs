@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::bounded::keep;
 use crate::limits::*;
 use crate::{
     Canary, CanaryReport, Divergence, Event, EventKind, Flag, Graph, Hazard, Hello, Log, Metric, Session,
@@ -54,9 +55,9 @@ impl State {
 
     /// A stream begins with a hello, so a second one is another stream and nothing of the first holds.
     fn start(&mut self, mut hello: Hello) {
-        hello.layers.truncate(LAYERS);
-        hello.pools.truncate(POOLS);
-        hello.lanes.truncate(LANES);
+        keep(&mut hello.layers, LAYERS);
+        keep(&mut hello.pools, POOLS);
+        keep(&mut hello.lanes, LANES);
         hello.pools.iter_mut().for_each(|pool| pool.family.clip(NAME_CHARACTERS));
         hello.lanes.iter_mut().for_each(|lane| lane.clip(NAME_CHARACTERS));
 
@@ -98,8 +99,8 @@ impl State {
     }
 
     fn step(&mut self, mut step: Step) {
-        step.diverged_rows.truncate(LARGEST_BATCH);
-        step.diverged_sessions.truncate(LARGEST_BATCH);
+        keep(&mut step.diverged_rows, LARGEST_BATCH);
+        keep(&mut step.diverged_sessions, LARGEST_BATCH);
         self.count(step.step, |totals| totals.add_step(&step));
         for &session in &step.diverged_sessions {
             self.diverged(session, step.step);
@@ -128,7 +129,7 @@ impl State {
     }
 
     fn spans(&mut self, mut batch: SpanBatch) {
-        batch.spans.truncate(WINDOW_SPANS);
+        keep(&mut batch.spans, WINDOW_SPANS);
         push_bounded(&mut self.spans, batch, WINDOW_STEPS);
         let mut held: usize = self.spans.iter().map(|batch| batch.spans.len()).sum();
         while held > WINDOW_SPANS {
@@ -141,8 +142,8 @@ impl State {
             totals.pages_checked += u64::from(report.pages_checked);
             totals.canary_hits += report.violations.len() as u64;
         });
-        report.written.truncate(REPORT_PAGES);
-        report.violations.truncate(REPORT_PAGES);
+        keep(&mut report.written, REPORT_PAGES);
+        keep(&mut report.violations, REPORT_PAGES);
         for page in report.written.iter().chain(&report.violations) {
             let table = self.canary.last_written.get_mut(usize::from(page.pool));
             match table.and_then(|table| table.get_mut(page.page as usize)) {
@@ -252,7 +253,7 @@ impl State {
     }
 
     fn graph(&mut self, mut graph: Graph) {
-        graph.nodes.truncate(GRAPH_NODES);
+        keep(&mut graph.nodes, GRAPH_NODES);
         graph.nodes.iter_mut().for_each(|node| node.clip(NAME_CHARACTERS));
         graph.label.clip(NAME_CHARACTERS);
         if self.graphs.get(&graph.graph) == Some(&graph) {

@@ -77,7 +77,8 @@ impl Clusters {
             return;
         };
         let size = self.open.entry(step).or_default();
-        self.squares += 2 * *size + 1;
+        // A forged keyframe can hold clusters so large that their squares have no room.
+        self.squares = self.squares.saturating_add(2 * *size + 1);
         *size += 1;
         if self.open.len() > OPEN_CLUSTERS {
             self.open.pop_first();
@@ -186,6 +187,16 @@ mod tests {
 
     fn rounded(rate: Rate) -> (f64, f64) {
         ((rate.low * 1e4).round() / 1e4, (rate.high * 1e4).round() / 1e4)
+    }
+
+    #[test]
+    fn clusters_as_large_as_a_forger_may_claim_can_be_added_to() {
+        let limit = 1_u64 << 48;
+        let forged = serde_json::json!({ "open": { "5": limit }, "members": limit, "squares": limit });
+        let mut clusters: Clusters = serde_json::from_value(forged).unwrap();
+        assert!(clusters.counts_up_to(limit));
+        (0..1 << 16).for_each(|_| clusters.add(Some(5)));
+        assert!(clusters.rate(limit).high <= 1.0);
     }
 
     #[test]

@@ -14,9 +14,10 @@ pub const COMBINING_MARKS: usize = 3;
 /// Text that cannot move the cursor, colour the screen, reorder or hide its neighbours.
 ///
 /// - Control characters are dropped, except that a tab becomes a space.
-/// - Format characters (bidi controls, zero-width characters, tags) and line separators become
-///   visible escapes such as `<U+202E>`.
-/// - At most [`COMBINING_MARKS`] combining marks follow each other.
+/// - Format characters (bidi controls, zero-width characters, tags), line separators and letters that show nothing
+///   (Hangul fillers) become visible escapes such as `<U+202E>`.
+/// - At most [`COMBINING_MARKS`] combining marks follow each other, or vowels and finals of a Hangul syllable, which
+///   stand on what is before them as marks do.
 /// - At most [`SANITIZED_CHARACTERS`] characters remain.
 ///
 /// Model output, prompts, node names, host names and log lines all arrive as this type;
@@ -95,6 +96,15 @@ fn class(character: char) -> Class {
     if matches!(character, ' '..='~') {
         return Class::Plain;
     }
+    match character {
+        // What the standard calls ignorable is not to be shown, although it is a letter or nothing yet.
+        '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' => return Class::Escape,
+        '\u{2065}' | '\u{fff0}'..='\u{fff8}' | '\u{e0000}'..='\u{e00ff}' | '\u{e01f0}'..='\u{e0fff}' => {
+            return Class::Escape;
+        }
+        '\u{1161}'..='\u{11ff}' | '\u{d7b0}'..='\u{d7ff}' => return Class::Mark,
+        _ => {}
+    }
     match character.general_category() {
         GeneralCategory::Control if character == '\t' => Class::Space,
         GeneralCategory::Control => Class::Drop,
@@ -172,6 +182,20 @@ mod tests {
     #[test]
     fn invisible_characters_become_visible() {
         assert_eq!(Sanitized::new("\u{200b}\u{feff}\u{2028}\u{e0041}").as_str(), "<U+200B><U+FEFF><U+2028><U+E0041>");
+    }
+
+    #[test]
+    fn letters_that_show_nothing_become_visible() {
+        let text = Sanitized::new("\u{115f}\u{1160}\u{3164}\u{ffa0}\u{2065}\u{fff0}\u{e0080}");
+        assert_eq!(text.as_str(), "<U+115F><U+1160><U+3164><U+FFA0><U+2065><U+FFF0><U+E0080>");
+    }
+
+    #[test]
+    fn a_syllable_has_only_so_many_parts() {
+        let syllable = "\u{1112}\u{1161}\u{11ab}";
+        assert_eq!(Sanitized::new(syllable).as_str(), syllable);
+        let flood = format!("\u{1112}{}x", "\u{1161}".repeat(500));
+        assert_eq!(Sanitized::new(&flood).as_str(), "\u{1112}\u{1161}\u{1161}\u{1161}x");
     }
 
     #[test]

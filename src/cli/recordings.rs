@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
+use coalmine_sessions::Sanitized;
 
 use super::Format;
 use super::console::read_config;
@@ -37,7 +38,9 @@ pub(super) fn list_recordings(arguments: &RecordingsArguments) -> anyhow::Result
     let mut out = std::io::stdout().lock();
     match arguments.format {
         Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(&listed)?)?,
-        Format::Text if listed.is_empty() => writeln!(out, "There is no recording in {}.", directory.display())?,
+        Format::Text if listed.is_empty() => {
+            writeln!(out, "There is no recording in {}.", Sanitized::new(&directory.display().to_string()))?;
+        },
         Format::Text => listed.iter().try_for_each(|recording| writeln!(out, "{recording}"))?,
     }
     Ok(ExitCode::SUCCESS)

@@ -1,8 +1,10 @@
 //! Keys and what they stand for: the defaults, and what a configuration makes of them.
 
 use coalmine_panes::PaneId;
+use coalmine_sessions::Sanitized;
 use coalmine_sessions::macros::{Chord, Key, Line, MacroErrors, MacroLine, parse};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::text::Span;
 
 use super::{
     command::{ConsoleCommand, Kind, Scope},
@@ -135,7 +137,8 @@ impl Bound {
         match self {
             Self::Lines(lines) => {
                 let lines: Vec<_> = lines.iter().map(|line| line.line.to_string()).collect();
-                lines.join("; ")
+                // It may quote what only a macro is meant to hold.
+                Sanitized::new(&lines.join("; ")).to_string()
             }
             Self::Letter(command) | Self::Fill(command) => command.name.to_owned(),
         }
@@ -198,11 +201,21 @@ impl Binding {
 /// A full sentence about the first key that there is not.
 pub fn parse_keys(text: &str) -> Result<Vec<Chord>, String> {
     let chords: Vec<_> = text.split(' ').filter(|word| !word.is_empty()).map(Chord::parse).collect::<Result<_, _>>()?;
+    if let Some(unseen) = chords.iter().find_map(|chord| unseen(*chord)) {
+        return Err(format!("U+{:04X} cannot be seen, so no help could name it as a key.", u32::from(unseen)));
+    }
     match chords.len() {
         0 => Err("There is no key here: write for example `ctrl-o` or `g o`.".to_owned()),
         1..=8 => Ok(chords),
         _ => Err("A binding has at most 8 keys.".to_owned()),
     }
+}
+
+/// The character of a key that would not be seen where keys are named.
+fn unseen(chord: Chord) -> Option<char> {
+    let Key::Character(character) = chord.key else { return None };
+    let text = character.to_string();
+    (Sanitized::new(&text).as_str() != text || Span::raw(&text).width() == 0).then_some(character)
 }
 
 /// Keys as [`parse_keys`] reads them.
@@ -430,10 +443,19 @@ mod tests {
         assert_eq!(keymap.keys_of("quit"), "ctrl-c");
     }
 
+    #[test]
+    fn what_cannot_be_seen_is_no_key_of_the_configuration() {
+        for character in ["\u{202e}", "\u{301}", "\u{200d}", "\u{3164}"] {
+            assert!(parse_keys(character).unwrap_err().contains("cannot be seen"), "{character:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn keys_read_back_as_they_are_shown(
-            character in any::<char>().prop_filter("a key", |c| !c.is_control() && !c.is_whitespace()),
+            character in any::<char>().prop_filter("a key", |c| {
+                !c.is_whitespace() && unseen(Chord::plain(Key::Character(*c))).is_none()
+            }),
             control: bool,
             alt: bool,
         ) {

@@ -1,7 +1,7 @@
 //! What lies over the panes and gets every key first: menus, the command line, questions.
 
 use coalmine_panes::{Candidate, Ink, Input, Menu, MenuEntry, MenuView, Pen, Prompt, Theme, draw_prompt};
-use coalmine_sessions::{Danger, macros::Macro};
+use coalmine_sessions::{Danger, Sanitized, macros::Macro};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::{buffer::Buffer, layout::Rect};
 
@@ -336,7 +336,8 @@ impl Overlay {
                 draw_prompt(prompt, theme, keys, screen, buffer);
             }
             Self::Confirm(script) => {
-                ask(format_args!("{} changes the target. Play it? y or n", script.name), buffer);
+                let name = Sanitized::new(&script.name);
+                ask(format_args!("{name} changes the target. Play it? y or n"), buffer);
             }
             Self::Letter(command) => ask(format_args!("{}: which letter?", command.name), buffer),
         }

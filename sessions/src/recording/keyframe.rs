@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use super::wire::{Differential, Measured, Pages};
-use crate::limits::{CALL_CHARACTERS, CANARY_VIOLATIONS, FLAGS_PER_SESSION, LARGEST_BATCH, SESSIONS};
+use crate::bounded::{at_most, keep};
+use crate::limits::{CALL_CHARACTERS, CANARY_VIOLATIONS, FLAGS_PER_SESSION, LARGEST_BATCH, POOLS, SESSIONS};
 use crate::{
     Event, EventKind, Graph, Hazard, Hello, Log, Metric, PageRef, Session, SessionId, State, Step, ToggleName,
     ToggleValue, Totals,
@@ -53,6 +54,7 @@ pub(super) struct Keyframe<'a> {
     divergences: Vec<Differential>,
     hazards: Cow<'a, [Hazard]>,
     /// Per pool, runs of pages last written in the same step: first page, number of pages, step.
+    #[serde(deserialize_with = "at_most::<POOLS, _, _>")]
     last_written: Vec<Vec<(u32, u32, u64)>>,
     violations: Cow<'a, VecDeque<(u64, PageRef)>>,
     last_report: Option<Pages>,
@@ -133,6 +135,7 @@ impl<'a> Keyframe<'a> {
         }
         state.canary.violations = self.violations.into_owned();
         state.canary.violations.truncate(CANARY_VIOLATIONS);
+        state.canary.violations.shrink_to_fit();
         state.canary.last = self.last_report.map(Pages::report).transpose()?;
         state.totals = plausible(self.totals)?;
         state.since_toggle = plausible(self.since_toggle)?;
@@ -159,7 +162,7 @@ fn runs(table: &[Option<u64>]) -> Vec<(u32, u32, u64)> {
 
 fn bound(session: &mut Session) {
     session.call.clip(CALL_CHARACTERS);
-    session.flags.truncate(FLAGS_PER_SESSION);
+    keep(&mut session.flags, FLAGS_PER_SESSION);
     for flag in &mut session.flags {
         flag.expected.clip(CALL_CHARACTERS);
         flag.found.clip(CALL_CHARACTERS);

@@ -1,8 +1,8 @@
 //! Reads a recording from any step on.
 
-use std::collections::VecDeque;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
+use std::vec;
 
 use super::channel::Channel;
 use super::container::{Channels, Container};
@@ -104,7 +104,7 @@ impl Recording {
     /// The events of these steps, in order, read as they are asked for.
     pub fn events_in(&self, steps: RangeInclusive<u64>) -> Events<'_> {
         let chunks = self.index.chunks_of(&steps);
-        Events { recording: self, steps, chunks, waiting: VecDeque::new() }
+        Events { recording: self, steps, chunks, batches: Vec::new().into_iter(), events: Vec::new().into_iter() }
     }
 
     /// What all events up to the end of a step fold to. Beyond the last step that is the end of the recording; before
@@ -270,7 +270,8 @@ pub struct Events<'a> {
     recording: &'a Recording,
     steps: RangeInclusive<u64>,
     chunks: Range<usize>,
-    waiting: VecDeque<Event>,
+    batches: vec::IntoIter<Batch>,
+    events: vec::IntoIter<Event>,
 }
 
 impl Iterator for Events<'_> {
@@ -278,15 +279,18 @@ impl Iterator for Events<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(event) = self.waiting.pop_front() {
+            if let Some(event) = self.events.next() {
                 return Some(Ok(event));
+            }
+            if let Some(batch) = self.batches.next() {
+                if self.steps.contains(&batch.step) {
+                    self.events = batch.events.into_iter();
+                }
+                continue;
             }
             let chunk = self.chunks.next()?;
             match self.recording.batches(chunk, |_| true) {
-                Ok(batches) => {
-                    let inside = batches.into_iter().filter(|batch| self.steps.contains(&batch.step));
-                    self.waiting.extend(inside.flat_map(|batch| batch.events));
-                }
+                Ok(batches) => self.batches = batches.into_iter(),
                 Err(error) => {
                     self.chunks = 0..0;
                     return Some(Err(error));

@@ -3,10 +3,14 @@
 //! Most kinds are written as they are. Spans become columns and pages become runs, as there are many of them, and
 //! numbers that JSON lacks become strings.
 
-use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
+use std::fmt;
+
+use serde::de::{self, DeserializeOwned, Deserializer, Error as _, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
 use super::channel::Channel;
+use crate::bounded::at_most;
+use crate::limits::{REPORT_PAGES, WINDOW_SPANS};
 use crate::{CanaryReport, Divergence, Event, EventKind, Metric, PageRef, Sanitized, SessionId, Span, SpanBatch};
 
 /// One event within a message.
@@ -74,11 +78,12 @@ fn read_entries<T: DeserializeOwned>(
     kind: impl Fn(T) -> serde_json::Result<EventKind>,
 ) -> serde_json::Result<(u64, Vec<Event>)> {
     let envelope: Envelope<Entry<T>> = serde_json::from_slice(message)?;
-    let events = envelope
-        .events
-        .into_iter()
-        .map(|entry| Ok(Event { sequence: entry.sequence, time_ns: entry.time_ns, kind: kind(entry.data)? }));
-    Ok((envelope.step, events.collect::<serde_json::Result<_>>()?))
+    // Of the right size at once: a list that grows takes up to three times as much.
+    let mut events = Vec::with_capacity(envelope.events.len());
+    for entry in envelope.events {
+        events.push(Event { sequence: entry.sequence, time_ns: entry.time_ns, kind: kind(entry.data)? });
+    }
+    Ok((envelope.step, events))
 }
 
 /// The step and the number of events of a message.
@@ -93,11 +98,14 @@ struct Columns {
     step: u64,
     graph: u32,
     /// Empty for 0, 1, 2, ...
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "at_most::<WINDOW_SPANS, _, _>")]
     node: Vec<u32>,
+    #[serde(deserialize_with = "at_most::<WINDOW_SPANS, _, _>")]
     lane: Vec<u8>,
     /// From the start before, the first from 0; wraps around, so that any start can be given.
+    #[serde(deserialize_with = "at_most::<WINDOW_SPANS, _, _>")]
     start_delta_ns: Vec<i64>,
+    #[serde(deserialize_with = "at_most::<WINDOW_SPANS, _, _>")]
     duration_ns: Vec<u32>,
 }
 
@@ -139,7 +147,9 @@ impl Columns {
 pub(super) struct Pages {
     step: u64,
     pages_checked: u32,
+    #[serde(deserialize_with = "at_most::<REPORT_PAGES, _, _>")]
     written: Vec<Vec<u32>>,
+    #[serde(deserialize_with = "at_most::<REPORT_PAGES, _, _>")]
     violations: Vec<Vec<u32>>,
 }
 
@@ -178,17 +188,49 @@ fn pages(runs: Vec<Vec<u32>>) -> serde_json::Result<Vec<PageRef>> {
     for run in runs {
         let pool = run.first().and_then(|&pool| u16::try_from(pool).ok());
         let pool = pool.ok_or_else(|| serde_json::Error::custom("a run of pages begins with a pool (0 to 65535)"))?;
-        pages.extend(run.into_iter().skip(1).map(|page| PageRef { pool, page }));
+        let room = REPORT_PAGES - pages.len();
+        pages.extend(run.into_iter().skip(1).take(room).map(|page| PageRef { pool, page }));
     }
     Ok(pages)
 }
 
 /// A number that may be infinite or none.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize)]
 #[serde(untagged)]
 pub(super) enum Number {
     Finite(f64),
     Other(String),
+}
+
+impl<'de> Deserialize<'de> for Number {
+    /// As derived, but without a copy of whatever stands there instead, which may be of any size.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = Number;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a number, or `inf`, `-inf` or `NaN` as a string")
+            }
+
+            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Number, E> {
+                Ok(Number::Finite(value))
+            }
+
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Number, E> {
+                Ok(Number::Finite(value as f64))
+            }
+
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Number, E> {
+                Ok(Number::Finite(value as f64))
+            }
+
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<Number, E> {
+                Ok(Number::Other(word.to_owned()))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
 }
 
 impl Number {

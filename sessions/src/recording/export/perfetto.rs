@@ -15,6 +15,8 @@ const LANES: u32 = 1;
 const TARGET: u32 = 2;
 const STEPS: u32 = 1;
 const FINDINGS: u32 = 2;
+/// Pages that one finding lists; nobody looks through more, and each takes hundreds of bytes on the way.
+const PAGES: usize = 4_096;
 
 /// Writes lanes as threads, nodes and steps as slices, flags, divergences and canary hits as instants.
 pub fn perfetto(recording: &Recording, mut writer: impl Write) -> Result<(), RecordingError> {
@@ -84,7 +86,8 @@ fn finding(trace: &mut Trace<&mut impl Write>, event: &Event) -> io::Result<()> 
             trace.instant("divergence", event.time_ns, &arguments)
         }
         EventKind::Canary(report) if !report.violations.is_empty() => {
-            let arguments = json!({ "step": report.step, "pages": report.violations });
+            let pages = &report.violations[..report.violations.len().min(PAGES)];
+            let arguments = json!({ "step": report.step, "pages": pages });
             trace.instant("canary", event.time_ns, &arguments)
         }
         EventKind::Toggle(change) if change.step > 0 => {
