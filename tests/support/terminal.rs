@@ -17,7 +17,7 @@ use vt100::{MouseProtocolMode, Parser, Screen};
 use crate::home::Home;
 
 /// Far beyond what a loaded machine needs for anything here.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// How often the end of a process is looked for, which cannot be waited for with a limit.
 const LOOK: Duration = Duration::from_millis(20);
 

@@ -20,9 +20,11 @@ fn a_signal_that_ends_the_program_restores_the_terminal() {
 /// A shell with job control that starts the program, waits for a key when it has stopped, and continues it.
 const JOB_CONTROL: &str = r#"
     set -m
+    stops=0
     sh -c 'echo $$ >pid; exec "$0" "$@"' "$0" "$@"
     while [ $? -gt 128 ]; do
-        echo "stopped"
+        stops=$((stops + 1))
+        echo "stopped $stops"
         read line
         fg >continued
     done
@@ -34,9 +36,9 @@ fn assert_suspends(suspend: impl Fn(&mut Terminal, Pid)) {
     let mut terminal = Start::engine(120, 40, &[]).home(&home).script(JOB_CONTROL).open();
     terminal.shows(&["running", "q quit"]);
     let pid = Pid::from_raw(i32::from_str(home.read("pid").trim()).unwrap()).unwrap();
-    for _ in 0..2 {
+    for stops in 1..=2 {
         suspend(&mut terminal, pid);
-        terminal.hands_back("stopped");
+        terminal.hands_back(&format!("stopped {stops}"));
         let sent = terminal.sent();
         terminal.keys("\r");
         // Everything is taken again, and drawn.
