@@ -22,7 +22,8 @@ fn visit(terminal: &mut Terminal, rest: impl Fn(&str) -> String) {
         terminal.keys("k");
         terminal.keys("z");
         terminal.shows(&[&title, &rest(pane)]);
-        terminal.last_line_shows("q quit");
+        // What was selected in the toggles has changed, and that is said in the place of the keys.
+        terminal.last_line_shows(if pane == "5 Toggles" { " from step " } else { "q quit" });
     }
 }
 

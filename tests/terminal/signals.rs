@@ -49,6 +49,9 @@ fn assert_suspends(suspend: impl Fn(&mut Terminal, Pid)) {
         terminal.last_line_shows("q quit");
         terminal.keys("o");
         terminal.shows(&[" from step "]);
+        // Any key takes the message away.
+        terminal.keys("1");
+        terminal.last_line_shows("q quit");
     }
     terminal.keys("q");
     let left = terminal.left();
@@ -85,6 +88,7 @@ fn without_a_shell_there_is_nobody_to_suspend_to() {
     terminal.signal(Signal::CONT);
     terminal.sends(sent, b"\x1b[?1049h");
     terminal.shows(&["1 Overview"]);
+    terminal.keys("1");
     terminal.last_line_shows("q quit");
     terminal.keys("q");
     terminal.left().assert_clean(0);
