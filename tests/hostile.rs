@@ -25,8 +25,8 @@ use targets::TARGETS;
 /// Bytes that handling one input may take.
 const ROOM: usize = 256 << 20;
 /// Bytes that a recording of a few kilobytes unpacks to, and that handling it may take.
-const MUCH: usize = 8 << 20;
-const ROOM_FOR_MUCH: usize = 96 << 20;
+const MUCH: usize = 4 << 20;
+const ROOM_FOR_MUCH: usize = 48 << 20;
 
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
@@ -56,8 +56,13 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
 
 /// The seeds as they are, then so many random changes of them.
 fn mutated(target: &str, count: usize) {
-    let seeds = seeds(target);
+    let mut seeds = seeds(target);
     assert!(!seeds.is_empty(), "{target} has no corpus");
+    if target == "recording" {
+        // Too large for a corpus, and as real as it gets.
+        let early = Path::new(env!("CARGO_MANIFEST_DIR")).join("sessions/recordings/version-1.mcap");
+        seeds.push(fs::read(early).unwrap());
+    }
     let mut random = Random::new(target);
     let changed = (0..count).map(|_| mutation::mutated(&seeds, &mut random));
     run(target, ROOM, seeds.iter().cloned().chain(changed));
@@ -82,7 +87,7 @@ fn recordings_that_unpack_to_much() {
                  \"layers\":[],\"pools\":[],\"lanes\":[#]}";
     let spans = "{\"step\":0,\"graph\":0,\"lane\":[#],\"start_delta_ns\":[],\"duration_ns\":[]}";
     let pages = "{\"step\":0,\"pages_checked\":0,\"written\":[],\"violations\":[#]}";
-    let one_step = message(3, &step(&"0,".repeat(1 << 17).trim_end_matches(',')));
+    let one_step = message(3, &step("0,".repeat(1 << 17).trim_end_matches(',')));
     let inputs = [
         many(&message(1, hello), "\"\","),
         many(&message(3, &step("#")), "0,"),
@@ -98,14 +103,24 @@ fn recordings_that_unpack_to_much() {
         many("#", "j 13 0 0 {\"step\":0,\"events\":[]}\n"),
         many("i {\"end\":0,\"events\":0,\"steps\":0,\"chunks\":[#],\"keyframes\":[],\"anomalies\":[]}", "[0,0,0,0],"),
         // Each within bounds, but what is kept of them must be as well.
-        format!("{one_step}c\n").repeat(250),
+        format!("{one_step}c\n").repeat(120),
     ];
     run("recording_script", ROOM_FOR_MUCH, inputs.into_iter().map(String::into_bytes));
 }
 
+/// Each hello begins another stream, with tables for as many pages as may be.
+#[test]
+fn hellos_in_a_row() {
+    let hello = "{\"sequence\":0,\"time_ns\":0,\"data\":{\"target\":\"\",\"model\":\"\",\"device\":\"\",\
+                 \"instruction_set\":\"\",\"seed\":0,\"concurrency\":0,\"layers\":[],\"lanes\":[],\
+                 \"pools\":[{\"family\":\"\",\"layer\":0,\"pages\":4194304,\"page_bytes\":1}]}}";
+    let hellos = vec![hello; 4_000].join(",");
+    run("recording_script", ROOM, [format!("j 1 0 0 {{\"step\":0,\"events\":[{hellos}]}}\n").into_bytes()].into_iter());
+}
+
 #[test]
 fn recordings() {
-    mutated("recording", 200);
+    mutated("recording", 500);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use coalmine_sessions::{PageRef, Pool, State};
+use coalmine_sessions::{LastWrites, PageRef, Pool, State};
 use ratatui::{
     buffer::Buffer,
     layout::{Position, Rect},
@@ -144,10 +144,7 @@ fn pools(state: &State) -> &[Pool] {
 
 /// The last write among `pages` of a pool.
 fn last_write(state: &State, pool: usize, first: u32, count: u32) -> Option<u64> {
-    let written = state.canary.last_written.get(pool)?;
-    let end = (first.saturating_add(count) as usize).min(written.len());
-    let pages = written.get(first as usize..end)?;
-    pages.iter().flatten().max().copied()
+    state.canary.last_written.get(pool)?.latest(first..first.saturating_add(count))
 }
 
 fn heat_level(written: Option<u64>, now: u64) -> usize {
@@ -483,11 +480,12 @@ impl Pane for CanaryView {
         let mut table = Table::new(self.id().name(), &COLUMNS);
         for band in &self.map.bands {
             let (index, pool) = (band.pool, &pools[band.pool]);
-            let written = state.canary.last_written.get(index).map_or(&[][..], Vec::as_slice);
-            for (page, written) in (0..pool.pages).zip(written) {
+            let none = LastWrites::default();
+            let written = state.canary.last_written.get(index).unwrap_or(&none);
+            for (page, written) in (0..pool.pages).zip(written.iter()) {
                 let violated = last.get(&(index, page)).copied();
                 if written.is_some() || violated.is_some() {
-                    table.push(cells(pool, page, *written, violated));
+                    table.push(cells(pool, page, written, violated));
                 }
             }
             // Of a pool too large for its writes to be kept, the violations are.

@@ -31,7 +31,7 @@ pub const LAYERS: usize = 1_024;
 pub const POOLS: usize = 4_096;
 /// Lanes of a [`crate::Hello`] that are kept: all that [`crate::Span::lane`] can name.
 pub const LANES: usize = 256;
-/// Pages whose last write is kept, over all pools (16 bytes each); a pool that would exceed it has none.
+/// Pages whose last write is kept, over all pools (8 bytes each); a pool that would exceed it has none.
 pub const CANARY_PAGES: usize = 4_194_304;
 /// Pages of one list of a canary report that are looked at.
 pub const REPORT_PAGES: usize = 262_144;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::bounded::keep;
 use crate::limits::*;
 use crate::{
-    Canary, CanaryReport, Divergence, Event, EventKind, Flag, Graph, Hazard, Hello, Log, Metric, Session,
+    Canary, CanaryReport, Divergence, Event, EventKind, Flag, Graph, Hazard, Hello, LastWrites, Log, Metric, Session,
     SessionChange, SessionId, SessionPhase, SpanBatch, State, Step, ToggleChange, Totals,
 };
 
@@ -66,11 +66,11 @@ impl State {
         let tables = hello.pools.iter().map(|pool| match left.checked_sub(pool.pages as usize) {
             Some(rest) => {
                 left = rest;
-                vec![None; pool.pages as usize]
+                LastWrites::new(pool.pages as usize)
             }
             None => {
                 refused += 1;
-                Vec::new()
+                LastWrites::default()
             }
         });
         let canary = Canary { last_written: tables.collect(), ..Canary::default() };
@@ -146,9 +146,8 @@ impl State {
         keep(&mut report.violations, REPORT_PAGES);
         for page in report.written.iter().chain(&report.violations) {
             let table = self.canary.last_written.get_mut(usize::from(page.pool));
-            match table.and_then(|table| table.get_mut(page.page as usize)) {
-                Some(written) => *written = Some(report.step),
-                None => self.refused += 1,
+            if !table.is_some_and(|table| table.set(page.page, report.step)) {
+                self.refused += 1;
             }
         }
         for &page in &report.violations {

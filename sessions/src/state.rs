@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CanaryReport, Clusters, Divergence, Flag, FlagKind, Graph, Hazard, Hello, Log, PageRef, Rate, Sanitized, SessionId,
+    CanaryReport, Clusters, Divergence, Flag, FlagKind, Graph, Hazard, Hello, LastWrites, Log, PageRef, Rate, Sanitized, SessionId,
     SessionPhase, SpanBatch, Step, ToggleName, ToggleValue,
 };
 
@@ -235,7 +235,7 @@ impl Totals {
 #[derive(Clone, Debug, Default)]
 pub struct Canary {
     /// Per pool: last step in which each page changed, declared or not, if seen.
-    pub last_written: Vec<Vec<Option<u64>>>,
+    pub last_written: Vec<LastWrites>,
     /// Pages that changed undeclared: page and step, oldest first, bounded.
     pub violations: VecDeque<(u64, PageRef)>,
     /// The last report.
@@ -245,6 +245,6 @@ pub struct Canary {
 impl Canary {
     /// The last step in which a page changed, declared or not, if that was seen.
     pub fn last_write(&self, page: PageRef) -> Option<u64> {
-        *self.last_written.get(usize::from(page.pool))?.get(page.page as usize)?
+        self.last_written.get(usize::from(page.pool))?.get(page.page)
     }
 }

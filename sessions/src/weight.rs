@@ -31,7 +31,7 @@ pub(crate) fn of_state(state: &State) -> usize {
             + session.flags.iter().map(|flag| size_of::<Flag>() + of_flag(flag)).sum::<usize>()
     };
     let totals = [&state.totals, &state.since_toggle];
-    let tables = state.canary.last_written.iter().map(|table| table.len() * size_of::<Option<u64>>() + 24);
+    let tables = state.canary.last_written.iter().map(|table| table.weight() + 24);
     state.sessions.values().map(session).sum::<usize>()
         + tables.sum::<usize>()
         + state.canary.violations.len() * size_of::<(u64, PageRef)>()

@@ -9,6 +9,7 @@ use mcap::records::{Record, op};
 
 use super::RecordingError;
 use super::channel::Channel;
+use super::record;
 
 /// Largest record and largest chunk, before and after decompression, that is written or read.
 pub(super) const RECORD_LIMIT: usize = 64 << 20;
@@ -137,8 +138,8 @@ impl Container {
     pub(super) fn unpack(&self, frame: Frame) -> Result<Vec<u8>, RecordingError> {
         let body = self.body(frame)?;
         let bad = |found: String| self.damaged(frame.offset, "a chunk compressed by zstd", found);
-        let record = mcap::parse_record(frame.opcode, &body).map_err(|error| bad(error.to_string()))?;
-        let Record::Chunk { header, data } = record else {
+        let parsed = record::parse(frame.opcode, &body).map_err(|error| bad(error.to_string()))?;
+        let Record::Chunk { header, data } = parsed else {
             return Err(bad(format!("a record of kind {}", frame.opcode)));
         };
         if header.compression != "zstd" {
@@ -205,7 +206,7 @@ impl Container {
             let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| cut())?;
             let (body, rest) = rest.split_at_checked(length).ok_or_else(cut)?;
             if opcode == wanted {
-                visit(mcap::parse_record(opcode, body).map_err(|error| self.damaged(frame.offset, expected, error))?)?;
+                visit(record::parse(opcode, body).map_err(|error| self.damaged(frame.offset, expected, error))?)?;
             }
             records = rest;
         }
@@ -225,7 +226,7 @@ impl Container {
         if frame.opcode != op::FOOTER || frame.length != FOOTER - FRAME {
             return Ok(None);
         }
-        match mcap::parse_record(op::FOOTER, &self.body(frame)?) {
+        match record::parse(op::FOOTER, &self.body(frame)?) {
             Ok(Record::Footer(footer)) => Ok(Some(footer.summary_offset_start).filter(|start| *start > 0)),
             _ => Ok(None),
         }

@@ -9,7 +9,7 @@ use super::wire::{Differential, Measured, Pages};
 use crate::bounded::{at_most, keep};
 use crate::limits::{CALL_CHARACTERS, CANARY_VIOLATIONS, FLAGS_PER_SESSION, LARGEST_BATCH, POOLS, SESSIONS};
 use crate::{
-    Event, EventKind, Graph, Hazard, Hello, Log, Metric, PageRef, Session, SessionId, State, Step, ToggleName,
+    Event, EventKind, Graph, Hazard, Hello, LastWrites, Log, Metric, PageRef, Session, SessionId, State, Step, ToggleName,
     ToggleValue, Totals,
 };
 
@@ -84,7 +84,7 @@ impl<'a> Keyframe<'a> {
             toggle_step: state.toggle_step,
             divergences: state.divergences.iter().map(Differential::new).collect(),
             hazards: Cow::Borrowed(&state.hazards),
-            last_written: state.canary.last_written.iter().map(|table| runs(table)).collect(),
+            last_written: state.canary.last_written.iter().map(LastWrites::runs).collect(),
             violations: Cow::Borrowed(&state.canary.violations),
             last_report: state.canary.last.as_ref().map(Pages::new),
             log: Cow::Borrowed(&state.log),
@@ -129,8 +129,7 @@ impl<'a> Keyframe<'a> {
         state.sessions.values_mut().for_each(bound);
         for (table, runs) in state.canary.last_written.iter_mut().zip(self.last_written) {
             for (first, count, step) in runs {
-                let end = first.saturating_add(count).min(table.len() as u32) as usize;
-                table[end.min(first as usize)..end].fill(Some(step));
+                table.fill(first..first.saturating_add(count), step);
             }
         }
         state.canary.violations = self.violations.into_owned();
@@ -146,18 +145,6 @@ impl<'a> Keyframe<'a> {
         state.time_ns = self.time_ns;
         Ok(state)
     }
-}
-
-fn runs(table: &[Option<u64>]) -> Vec<(u32, u32, u64)> {
-    let mut first = 0;
-    let mut runs = Vec::new();
-    for run in table.chunk_by(|one, next| one == next) {
-        if let Some(&Some(step)) = run.first() {
-            runs.push((first, run.len() as u32, step));
-        }
-        first += run.len() as u32;
-    }
-    runs
 }
 
 fn bound(session: &mut Session) {

@@ -30,6 +30,7 @@ mod index;
 mod keyframe;
 mod manifest;
 mod reader;
+mod record;
 mod redaction;
 mod replay;
 mod scan;

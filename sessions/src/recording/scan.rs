@@ -7,6 +7,7 @@ use super::container::{Channels, Container, Frame, Message};
 use super::index::{Chunk, INDEX, Index};
 use super::keyframe::KeyframeStep;
 use super::manifest::MANIFEST;
+use super::record;
 use super::wire::{count_events, read_events};
 use super::{Manifest, RecordingError, Recovery};
 
@@ -23,7 +24,7 @@ pub(super) fn read_manifest(container: &Container) -> Result<(Manifest, u64), Re
             break;
         }
         if frame.opcode == op::METADATA
-            && let Ok(Record::Metadata(metadata)) = mcap::parse_record(frame.opcode, &container.body(frame)?)
+            && let Ok(Record::Metadata(metadata)) = record::parse(frame.opcode, &container.body(frame)?)
             && metadata.name == MANIFEST
         {
             return Ok((Manifest::from_metadata(&metadata.metadata, container.path())?, offset));
@@ -46,7 +47,7 @@ pub(super) fn read_index(container: &Container) -> Result<Option<Index>, Recordi
         if frame.opcode != op::SUMMARY_OFFSET {
             break;
         }
-        if let Ok(Record::SummaryOffset(found)) = mcap::parse_record(frame.opcode, &container.body(frame)?)
+        if let Ok(Record::SummaryOffset(found)) = record::parse(frame.opcode, &container.body(frame)?)
             && found.group_opcode == op::ATTACHMENT_INDEX
         {
             group = Some(found.group_start);
@@ -59,7 +60,7 @@ pub(super) fn read_index(container: &Container) -> Result<Option<Index>, Recordi
         if frame.opcode != op::ATTACHMENT_INDEX {
             return Ok(None);
         }
-        if let Ok(Record::AttachmentIndex(found)) = mcap::parse_record(frame.opcode, &container.body(frame)?)
+        if let Ok(Record::AttachmentIndex(found)) = record::parse(frame.opcode, &container.body(frame)?)
             && found.name == INDEX.0
         {
             return read_attachment(container, found.offset);
@@ -74,12 +75,7 @@ fn read_attachment(container: &Container, offset: u64) -> Result<Option<Index>, 
         return Ok(None);
     }
     let body = container.body(frame)?;
-    // The parser takes for granted that a checksum follows the header.
-    let header = 8 + 8 + 4 + INDEX.0.len() + 4 + INDEX.1.len() + 8;
-    if body.len() < header + 4 {
-        return Ok(None);
-    }
-    let Ok(Record::Attachment { header: found, data, crc }) = mcap::parse_record(frame.opcode, &body) else {
+    let Ok(Record::Attachment { header: found, data, crc }) = record::parse(frame.opcode, &body) else {
         return Ok(None);
     };
     if (found.name.as_str(), found.media_type.as_str()) != INDEX || crc == 0 {
