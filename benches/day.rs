@@ -101,7 +101,8 @@ fn main() {
             for event in &template {
                 let event = if rounds == 0 { event.clone() } else { later(event, rounds) };
                 // A target introduces itself and its graphs once.
-                if rounds > 0 && matches!(event.kind, EventKind::Hello(_) | EventKind::Graph(_) | EventKind::Toggle(_)) {
+                if rounds > 0 && matches!(event.kind, EventKind::Hello(_) | EventKind::Graph(_) | EventKind::Toggle(_))
+                {
                     continue;
                 }
                 sender.send(event.kind, event.time_ns);

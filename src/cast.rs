@@ -53,7 +53,12 @@ pub enum CastError {
 ///
 /// # Errors
 /// When the recording cannot be read or the cast cannot be written.
-pub fn write(path: &Path, (columns, rows): (u16, u16), speed: Option<f64>, mut out: impl Write) -> Result<(), CastError> {
+pub fn write(
+    path: &Path,
+    (columns, rows): (u16, u16),
+    speed: Option<f64>,
+    mut out: impl Write,
+) -> Result<(), CastError> {
     let (handle, ..) = ReplayHandle::open(path)?;
     let (first, last) = (handle.first_step(), handle.last_step());
     let mut player = Player::new(handle, columns, rows)?;
@@ -99,7 +104,8 @@ impl Player {
         style::force_color_output(true);
         let screen = Screen::default();
         let viewport = Viewport::Fixed(Rect::new(0, 0, columns, rows));
-        let terminal = Terminal::with_options(CrosstermBackend::new(Screen::clone(&screen)), TerminalOptions { viewport })?;
+        let terminal =
+            Terminal::with_options(CrosstermBackend::new(Screen::clone(&screen)), TerminalOptions { viewport })?;
         let mut app = App::new(Target::Replay(handle), ConsoleOptions::default());
         let (wake, woken) = channel();
         app.set_waker(Arc::new(move || {

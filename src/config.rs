@@ -11,8 +11,8 @@ use std::{
 
 use coalmine_panes::ThemeName;
 use coalmine_sessions::macros::{Chord, MacroError, MacroErrors};
-use coalmine_sessions::recording::Redaction;
 use coalmine_sessions::nearest;
+use coalmine_sessions::recording::Redaction;
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -225,7 +225,8 @@ impl Reader<'_> {
             _ => None,
         };
         let Some(lines) = lines.filter(|lines| lines.len() <= 100) else {
-            return self.wrong(value.span(), "A command is expected here, such as \"set overlap off\", or a list of them.");
+            return self
+                .wrong(value.span(), "A command is expected here, such as \"set overlap off\", or a list of them.");
         };
         if lines.iter().all(|line| line.trim().is_empty()) {
             return self.unbind(&chords, pane);

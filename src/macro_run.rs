@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use coalmine_sessions::macros::{
-    ConsoleOutcome, MACRO_BYTES, Macro, MacroError, MacroErrors, MacroLine, MacroReport, Outcome, Player,
-    Request, SHIPPED, SHIPPED_PREFIX, Source, load, shipped,
+    ConsoleOutcome, MACRO_BYTES, Macro, MacroError, MacroErrors, MacroLine, MacroReport, Outcome, Player, Request,
+    SHIPPED, SHIPPED_PREFIX, Source, load, shipped,
 };
 use coalmine_sessions::{
     Command, CommandId, CommandKind, Danger, EventKind, EventReceiver, Sanitized, State, Summary, event_queue,

@@ -34,7 +34,9 @@ impl fmt::Display for Listed {
         write!(f, "{:<28} {created:16} {:>9.1} MB  ", self.name.as_str(), self.bytes as f64 / 1e6)?;
         match &self.glance {
             Err(sentence) => write!(f, "{sentence}"),
-            Ok(Glance { manifest, contents: None, .. }) => write!(f, "{}, cut off or still being made", manifest.target),
+            Ok(Glance { manifest, contents: None, .. }) => {
+                write!(f, "{}, cut off or still being made", manifest.target)
+            }
             Ok(Glance { manifest, contents: Some(contents), .. }) => {
                 let (steps, anomalies) = (contents.steps, contents.anomalies);
                 write!(f, "{}, {steps} steps, {anomalies} anomalies", manifest.target)?;

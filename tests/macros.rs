@@ -9,8 +9,8 @@ mod binary;
 use std::fs;
 use std::path::Path;
 
-use coalmine::engine::{EngineOptions, OVERLAP_ROWS, ServedShape};
 use coalmine::console::known_commands;
+use coalmine::engine::{EngineOptions, OVERLAP_ROWS, ServedShape};
 use coalmine::macro_run::{MacroRun, load_macro, play, read_source};
 use coalmine::{DEMO_MODEL, demo_checkpoint};
 use coalmine_kernels::Compute;
@@ -65,7 +65,7 @@ fn the_tour_goes_through_without_a_console() {
 #[test]
 fn the_same_macro_gives_the_same_report() {
     let script = text(
-        "wait calls >= 10 10s\nset index-k fp8\nexpect toggle index-k == fp8\nstep 10\noverlap\n\
+        "wait calls >= 10 10s\nset index-k fp8\nexpect toggle index-k == fp8\nstep 10\ntoggle overlap\n\
          expect toggle overlap == off\nmark end\nkeys gg\nexpect tokens < 0",
     );
     let [first, second] = [(); 2].map(|()| play_on_engine(script.clone(), 8, None));

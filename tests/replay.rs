@@ -99,7 +99,9 @@ fn a_replayed_incident_shows_the_same_flags_at_the_same_steps() {
     }
     assert!(seen > 0, "the incident corrupted nobody");
     let first = recording.first_corruption().unwrap();
-    assert!(recording.state_at(first - 1).unwrap().totals.corrupted < recording.state_at(first).unwrap().totals.corrupted);
+    assert!(
+        recording.state_at(first - 1).unwrap().totals.corrupted < recording.state_at(first).unwrap().totals.corrupted
+    );
 }
 
 /// The step that an event names, if it names one.

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CanaryReport, Clusters, Divergence, Flag, FlagKind, Graph, Hazard, Hello, LastWrites, Log, PageRef, Rate, Sanitized, SessionId,
-    SessionPhase, SpanBatch, Step, ToggleName, ToggleValue,
+    CanaryReport, Clusters, Divergence, Flag, FlagKind, Graph, Hazard, Hello, LastWrites, Log, PageRef, Rate,
+    Sanitized, SessionId, SessionPhase, SpanBatch, Step, ToggleName, ToggleValue,
 };
 
 pub use crate::limits::{FINISHED_SESSIONS, LOG_LINES, WINDOW_STEPS};

@@ -248,7 +248,10 @@ fn an_absurd_hello_allocates_little() {
     assert!(target.state.canary.last_written.iter().all(LastWrites::is_empty));
     assert_eq!(target.state.refused, POOLS as u64);
     target.hello(&[CANARY_PAGES as u32 - 1, 2, 1]);
-    assert_eq!(target.state.canary.last_written.iter().map(LastWrites::len).collect::<Vec<_>>(), [CANARY_PAGES - 1, 0, 1]);
+    assert_eq!(
+        target.state.canary.last_written.iter().map(LastWrites::len).collect::<Vec<_>>(),
+        [CANARY_PAGES - 1, 0, 1]
+    );
 }
 
 #[test]

@@ -146,8 +146,12 @@ pub(super) fn open_console(arguments: &ConsoleArguments) -> anyhow::Result<ExitC
     if arguments.redact {
         options.redaction = Redaction::Hashes;
     }
-    if let Some(path) = arguments.record.as_ref().filter(|path| path.exists()) {
-        anyhow::bail!("{} exists already, and a recording never replaces a file.", path.display());
+    if let Some(path) = &arguments.record {
+        anyhow::ensure!(!path.exists(), "{} exists already, and a recording never replaces a file.", path.display());
+        let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+        if let Some(directory) = directory {
+            anyhow::ensure!(directory.is_dir(), "{} is no directory to record into.", directory.display());
+        }
     }
     arguments.look.log.open()?;
     let host = arguments.host.engine_options(None)?;

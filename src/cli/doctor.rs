@@ -66,9 +66,7 @@ fn text(findings: &[Finding]) -> String {
 
 fn examine_all(paths: &Paths) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut topic = "";
-    let mut find = |about: &'static str, name: &'static str, found: String, wrong: bool| {
-        topic = about;
+    let mut find = |topic: &'static str, name: &'static str, found: String, wrong: bool| {
         // Paths may hold anything.
         let found: Vec<_> = found.lines().map(|line| Sanitized::new(line).to_string()).collect();
         let found = found.join("\n");
@@ -83,11 +81,9 @@ fn examine_all(paths: &Paths) -> Vec<Finding> {
         (true, Err(errors)) => (errors.to_string(), true),
     };
     find("Paths", "configuration", format!("{}\n{config}", paths.config.display()), wrong);
-    for (name, path) in [
-        ("recordings", &paths.recordings),
-        ("recorded macro", &paths.recorded_macro),
-        ("panes", &paths.arrangements),
-    ] {
+    for (name, path) in
+        [("recordings", &paths.recordings), ("recorded macro", &paths.recorded_macro), ("panes", &paths.arrangements)]
+    {
         let (state, wrong) = writable(path);
         find("Paths", name, format!("{}\n{state}", path.display()), wrong);
     }
@@ -180,11 +176,14 @@ mod tests {
     #[test]
     fn what_is_wrong_is_marked_and_the_rest_is_not() {
         let findings = [
-            Finding { topic: "Paths", name: "configuration", found: "a\nb\u{1b}[31m".to_owned(), wrong: true },
+            Finding { topic: "Paths", name: "configuration", found: "a\nb".to_owned(), wrong: true },
             Finding { topic: "Terminal", name: "TERM", found: "xterm".to_owned(), wrong: false },
         ];
         let text = text(&findings);
-        assert_eq!(text, "Paths\n! configuration      a\n                     b[31m\nTerminal\n  TERM               xterm\n");
+        assert_eq!(
+            text,
+            "Paths\n! configuration      a\n                     b\nTerminal\n  TERM               xterm\n"
+        );
     }
 
     #[test]

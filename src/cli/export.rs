@@ -25,7 +25,7 @@ pub(super) struct ExportArguments {
     #[arg(long, value_name = "COLUMNSxROWS", default_value = "160x48", value_parser = parse_size, requires = "cast")]
     size: (u16, u16),
     /// How many times faster than the target a `--cast` plays; by default so that it lasts a minute.
-    #[arg(long, value_name = "TIMES", requires = "cast")]
+    #[arg(long, value_name = "TIMES", requires = "cast", value_parser = parse_speed)]
     speed: Option<f64>,
 }
 
@@ -56,10 +56,15 @@ enum Table {
     Spans,
 }
 
+fn parse_speed(text: &str) -> Result<f64, String> {
+    let speed = text.parse::<f64>().ok().filter(|speed| (1e-9..=1e9).contains(speed));
+    speed.ok_or_else(|| "expected a number above 0".to_owned())
+}
+
 fn parse_size(text: &str) -> Result<(u16, u16), String> {
-    let parsed = text.split_once('x').and_then(|(columns, rows)| {
-        Some((parse_whole::<u16>(columns).ok()?, parse_whole::<u16>(rows).ok()?))
-    });
+    let parsed = text
+        .split_once('x')
+        .and_then(|(columns, rows)| Some((parse_whole::<u16>(columns).ok()?, parse_whole::<u16>(rows).ok()?)));
     let sensible = |&(columns, rows): &(u16, u16)| (60..=400).contains(&columns) && (15..=200).contains(&rows);
     parsed.filter(sensible).ok_or_else(|| "expected COLUMNSxROWS from 60x15 to 400x200".to_owned())
 }
@@ -69,6 +74,10 @@ pub(super) fn export_recording(arguments: &ExportArguments) -> anyhow::Result<Ex
     let (recording, recovery) = while_doing("Reading the recording", || Recording::open(&arguments.recording))?;
     if let Some(sentence) = cut_off(&recovery) {
         writeln!(std::io::stderr(), "coalmine: {sentence}")?;
+    }
+    let same = |output: &PathBuf| output.canonicalize().ok() == arguments.recording.canonicalize().ok();
+    if arguments.output.as_ref().is_some_and(|output| output.exists() && same(output)) {
+        anyhow::bail!("`--output` names the recording itself; an export never replaces it.");
     }
     let out: Box<dyn Write> = match &arguments.output {
         None => Box::new(std::io::stdout().lock()),

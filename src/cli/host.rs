@@ -126,4 +126,3 @@ fn parse_cost(text: &str) -> Result<CostFactor, String> {
         _ => Err("expected NODE=FACTOR with a factor between 0.01 and 100".to_owned()),
     }
 }
-

@@ -23,7 +23,9 @@ impl LogArguments {
     pub(super) fn open(&self) -> anyhow::Result<()> {
         let Some(path) = &self.log else { return Ok(()) };
         let filter = match std::env::var(FILTER) {
-            Ok(text) => EnvFilter::try_new(&text).with_context(|| format!("{FILTER} is no filter for a log: `{text}`"))?,
+            Ok(text) => {
+                EnvFilter::try_new(&text).with_context(|| format!("{FILTER} is no filter for a log: `{text}`"))?
+            }
             Err(_) => EnvFilter::new("info"),
         };
         let file = OpenOptions::new().append(true).create(true).open(path);

@@ -44,9 +44,7 @@ fn print_verification(out: &mut impl Write, result: &Verification) -> std::io::R
     writeln!(
         out,
         "largest difference   prefill {:.2e}, decode {:.2e} (at most {:.0e})",
-        result.prefill_largest_difference,
-        result.decode_largest_difference,
-        LOGIT_TOLERANCE
+        result.prefill_largest_difference, result.decode_largest_difference, LOGIT_TOLERANCE
     )?;
     writeln!(
         out,

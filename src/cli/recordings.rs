@@ -40,7 +40,7 @@ pub(super) fn list_recordings(arguments: &RecordingsArguments) -> anyhow::Result
         Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(&listed)?)?,
         Format::Text if listed.is_empty() => {
             writeln!(out, "There is no recording in {}.", Sanitized::new(&directory.display().to_string()))?;
-        },
+        }
         Format::Text => listed.iter().try_for_each(|recording| writeln!(out, "{recording}"))?,
     }
     Ok(ExitCode::SUCCESS)

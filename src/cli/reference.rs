@@ -187,7 +187,6 @@ pub(super) fn list_toggles() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

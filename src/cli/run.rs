@@ -7,14 +7,14 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use clap::Args;
-use coalmine_sessions::recording::{Redaction, RecordingWriter};
-use coalmine_sessions::{Event, Hello, Sanitized};
+use coalmine_sessions::Event;
+use coalmine_sessions::recording::{RecordingWriter, Redaction};
 
 use super::host::{HostArguments, parse_whole};
 use super::progress::while_doing;
 use super::{Format, command_line};
-use crate::headless::{RunProgress, RunReport, run_observed};
 use crate::engine::EngineOptions;
+use crate::headless::{RunProgress, RunReport, run_observed};
 use crate::macro_run;
 use crate::recorder::manifest_of;
 
@@ -182,18 +182,8 @@ fn print_report(out: &mut impl Write, report: &RunReport) -> std::io::Result<()>
     writeln!(out, "seed            {}", summary.seed)
 }
 
-
 /// Begins a recording of a run.
 fn record(path: &Path, options: &EngineOptions, redact: bool) -> anyhow::Result<RecordingWriter> {
-    // As the engine will introduce itself, as far as a manifest tells.
-    let hello = Hello {
-        target: Sanitized::new("embedded engine"),
-        model: Sanitized::new(&options.model),
-        device: Sanitized::new(&format!("virtual GPU, {}", options.profile.name)),
-        instruction_set: Sanitized::new(options.compute.cpu.level()),
-        seed: options.seed,
-        ..Hello::default()
-    };
     let redaction = if redact { Redaction::Hashes } else { Redaction::None };
-    Ok(RecordingWriter::create(path, manifest_of(&command_line(), &hello, redaction))?)
+    Ok(RecordingWriter::create(path, manifest_of(&command_line(), options, redaction))?)
 }

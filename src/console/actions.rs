@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use coalmine_panes::{Filter, Input, PaneId, TableForm, ThemeName, next_value};
 use coalmine_sessions::{
     CommandKind, Danger, ToggleAssignment,
-    macros::{Line, Macro, MacroErrors, MacroLine, MacroRecorder, parse},
+    macros::{Line, Macro, MacroErrors, MacroLine, MacroRecorder, SHIPPED_PREFIX, parse},
 };
 
 use super::{
@@ -14,7 +14,7 @@ use super::{
     command::Action,
     commands::{command_named, known_commands},
     jobs::Done,
-    layout::Resize,
+    layout::{Resize, Shape},
     overlay::{MenuOverlay, Overlay, PromptKind, PromptOverlay},
     source::{Answered, Move, NO_CHANGE, Source},
 };
@@ -39,7 +39,10 @@ impl App {
                 let sentence = error.map_or_else(String::new, |error| error.message.to_string());
                 match &mut self.overlay {
                     Some(Overlay::Prompt(prompt)) => prompt.reject(sentence),
-                    _ => self.warn(sentence),
+                    _ => {
+                        self.overlay = None;
+                        self.warn(sentence);
+                    }
                 }
             }
             Ok(script) => {
@@ -65,6 +68,7 @@ impl App {
             return self.warn(self.hold_first());
         }
         if lines.iter().any(waits) {
+            lines.iter().for_each(|line| self.note(&line.line));
             let name = lines.first().map_or_else(|| "line".into(), |line| line.file.clone());
             return self.start_macro(Macro { name, lines: lines.to_vec() });
         }
@@ -77,9 +81,6 @@ impl App {
 
     /// Carries out one line that waits for nothing; an error is a full sentence.
     pub(super) fn execute(&mut self, line: &MacroLine) -> Result<(), String> {
-        if self.playing.is_some() && !self.feeding && line.danger == Danger::MutatesTarget {
-            return Err("A macro is playing and has the target to itself; esc ends it.".to_owned());
-        }
         match &line.line {
             Line::Set(ToggleAssignment { name, value }) => self.ask_target(CommandKind::SetToggle(*name, *value)),
             Line::Toggle(name) => {
@@ -88,6 +89,7 @@ impl App {
             }
             Line::Hold => self.ask_target(CommandKind::Hold(true)),
             Line::Run => self.ask_target(CommandKind::Hold(false)),
+            Line::Step(_) if self.source.live().is_none() => self.go(Move::Forward),
             Line::Step(_) if self.source.live().is_some_and(|live| !live.holding()) => Err(self.hold_first()),
             Line::Step(_) => self.ask_target(CommandKind::SingleStep),
             Line::Pace(pace) => self.ask_target(CommandKind::Pace(*pace)),
@@ -113,8 +115,12 @@ impl App {
                 Ok(())
             }
             Line::Play(file) => {
-                self.note(&line.line);
-                self.load(file.clone());
+                // A macro finds others beside itself, and will lie elsewhere.
+                let shipped = file.starts_with(SHIPPED_PREFIX);
+                let absolute = std::path::absolute(file).ok().filter(|_| !shipped);
+                let file = absolute.map_or_else(|| file.clone(), |path| path.display().to_string());
+                self.note(&Line::Play(file.clone()));
+                self.load(file);
                 Ok(())
             }
             Line::Wait { .. } | Line::Expect(_) => Err("This line has to wait: it works in a macro.".to_owned()),
@@ -128,12 +134,15 @@ impl App {
                     let pane = command.scope.name();
                     return Err(format!("`{name}` works in the {pane} pane: `focus {pane}` first."));
                 }
-                // What changes the target is noted as what it did.
-                let own = name.starts_with("macro.") || matches!(name.as_str(), "prompt" | "palette" | "help");
-                if command.danger != Danger::MutatesTarget && !own {
+                let opened = self.overlay.is_some();
+                let noted = self.recording_macro.as_ref().map(|recorder| recorder.lines().len());
+                handler(self, &values)?;
+                // What changed the target was noted as what it did, and what opened something is noted as what comes of it.
+                let effect = noted != self.recording_macro.as_ref().map(|recorder| recorder.lines().len());
+                if !effect && opened == self.overlay.is_some() && !name.starts_with("macro.") {
                     self.note(&line.line);
                 }
-                handler(self, &values)
+                Ok(())
             }
         }
     }
@@ -160,6 +169,15 @@ impl App {
 impl App {
     /// Asks the target, for a person.
     pub(super) fn ask_target(&mut self, kind: CommandKind) -> Result<(), String> {
+        if let Some(playing) = &self.playing {
+            if !self.feeding {
+                return Err("A macro is playing and has the target to itself; esc ends it.".to_owned());
+            }
+            // What a pane makes of a key is not seen in a macro's text.
+            if !playing.may_change && self.source.live().is_some_and(|live| live.ask_first) {
+                return Err("This macro was not asked about, as its lines change nothing, and so may not.".to_owned());
+            }
+        }
         self.source.ask(kind.clone())?;
         tracing::info!(?kind, "asked of the target");
         self.show_pending();
@@ -294,16 +312,18 @@ impl App {
 
 // The focused pane's rows.
 impl App {
-    /// Filters the focused pane's rows; without a text, opens the line to type one.
-    pub(super) fn filter(&mut self, text: Option<&str>) {
-        match text {
-            Some(text) => self.set_filter(text),
-            None => {
-                let filter = self.views.pane(self.arrangement.focus).filter().map(Filter::text);
-                let prompt = PromptOverlay::new(PromptKind::Filter, filter.unwrap_or_default());
-                self.overlay = Some(Overlay::Prompt(Box::new(prompt)));
-            }
-        }
+    /// Opens the line on which a filter is typed.
+    pub(super) fn open_filter(&mut self) {
+        let filter = self.views.pane(self.arrangement.focus).filter().map(Filter::text);
+        let prompt = PromptOverlay::new(PromptKind::Filter, filter.unwrap_or_default().as_ref());
+        self.overlay = Some(Overlay::Prompt(Box::new(prompt)));
+    }
+
+    /// Filters the focused pane's rows, for good: as it was typed to the end.
+    pub(super) fn filter(&mut self, text: &str) {
+        self.set_filter(text);
+        let arguments = if text.is_empty() { Vec::new() } else { vec![text.to_owned()] };
+        self.note(&Line::Command { name: "filter".to_owned(), arguments });
     }
 
     pub(super) fn set_filter(&mut self, text: &str) {
@@ -313,7 +333,7 @@ impl App {
 
     pub(super) fn copy(&mut self) -> Result<(), String> {
         let focus = self.arrangement.focus;
-        let state = if focus == PaneId::Toggles { self.source.now() } else { self.source.shown() };
+        let state = self.source.of(focus);
         let row = self.views.pane(focus).selected_row(state).ok_or("No row is selected.")?;
         self.ask(Request::Copy(row));
         self.inform("The row is in the clipboard, if the terminal takes OSC 52.".to_owned());
@@ -331,7 +351,7 @@ impl App {
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         let form = TableForm::from_extension(extension)
             .ok_or_else(|| format!("An export is a .csv, .json or .txt file, and `{file}` is none."))?;
-        let state = if focus == PaneId::Toggles { self.source.now() } else { self.source.shown() };
+        let state = self.source.of(focus);
         let table = self.views.pane(focus).table(state);
         self.jobs.write(path, move || {
             let mut bytes = Vec::new();
@@ -369,7 +389,18 @@ impl App {
     }
 
     pub(super) fn resize(&mut self, how: Resize) {
-        self.arrangement.shape.resize(self.arrangement.focus, how);
+        let focus = self.arrangement.focus;
+        self.reshape(|shape| shape.resize(focus, how));
+    }
+
+    /// Changes the shape, unless that changes nothing on the screen: what is not seen would have to be undone unseen.
+    pub(super) fn reshape(&mut self, change: impl FnOnce(&mut Shape)) {
+        let mut shape = self.arrangement.shape;
+        change(&mut shape);
+        let seen = self.lay_out(self.screen, shape) != self.lay_out(self.screen, self.arrangement.shape);
+        if seen || shape == Shape::default() {
+            self.arrangement.shape = shape;
+        }
     }
 
     pub(super) fn set_theme(&mut self, name: ThemeName) {
@@ -399,6 +430,7 @@ impl App {
     }
 
     pub(super) fn open_prompt_with(&mut self, text: &str) {
+        self.history.begin();
         let mut prompt = PromptOverlay::new(PromptKind::Command, text);
         prompt.complete(self.marks.names());
         self.overlay = Some(Overlay::Prompt(Box::new(prompt)));
@@ -434,8 +466,6 @@ impl App {
         let path = match file {
             Some(file) => PathBuf::from(file),
             None => {
-                // If it cannot be made, recording says why.
-                let _ = std::fs::create_dir_all(&self.options.recordings);
                 let now = jiff::ZonedDateTime::now().strftime("%Y-%m-%d-%H%M%S");
                 // If it cannot be made, beginning the recording says why.
                 let _ = std::fs::create_dir_all(&self.options.recordings);

@@ -11,7 +11,7 @@ use coalmine_panes::{
 };
 use coalmine_sessions::{
     CommandKind, LogLevel, Sanitized, State,
-    macros::{Chord, MacroRecorder},
+    macros::{Chord, Key, MacroRecorder},
 };
 use crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::{
@@ -26,13 +26,15 @@ use super::{
     command::Scope,
     jobs::{Done, Jobs, Waker},
     keymap::{Bound, Match, chord_of, event_of},
-    layout::{Layout, SMALLEST},
+    layout::{Layout, SMALLEST, Shape},
     line_editor::LineHistory,
     macro_player::Playing,
     marks::Marks,
     overlay::{Effect, Overlay},
     source::{Answered, Live, Replayed, Source},
 };
+use coalmine_sessions::recording::RecordingError;
+
 use crate::playback::ReplayRequest;
 
 /// How long a message stays, unless a key takes it away.
@@ -43,6 +45,8 @@ const REFRESH: Duration = Duration::from_secs(1);
 const LANES: u16 = 8;
 /// How deep keys of macros may stand for other keys.
 const KEY_DEPTH: usize = 8;
+/// Keys that one key may stand for in all.
+const KEYS: usize = 1_000;
 
 /// What the loop around the app has to do for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,10 +109,12 @@ pub struct App {
     pub(super) views: Views,
     pub(super) arrangement: Arrangement,
     pub(super) overlay: Option<Overlay>,
-    history: LineHistory,
+    pub(super) history: LineHistory,
     /// Keys of an unfinished sequence.
     pressed: Vec<Chord>,
     message: Option<Message>,
+    /// The screen as it was drawn last, and where everything stood.
+    pub(super) screen: Rect,
     pub(super) layout: Option<Layout>,
     drag: Option<Drag>,
     pub(super) marks: Marks,
@@ -117,6 +123,8 @@ pub struct App {
     pub(super) feeding: bool,
     /// How deep keys stand for keys just now.
     key_depth: usize,
+    /// Keys that it may still stand for.
+    keys_left: usize,
     /// The macro that is being recorded.
     pub(super) recording_macro: Option<MacroRecorder>,
     /// The macro that was recorded last, as text.
@@ -152,12 +160,14 @@ impl App {
             history: LineHistory::default(),
             pressed: Vec::new(),
             message: None,
+            screen: Rect::ZERO,
             layout: None,
             drag: None,
             marks: Marks::default(),
             playing: None,
             feeding: false,
             key_depth: 0,
+            keys_left: 0,
             recording_macro: None,
             recorded_macro: None,
             jobs: Jobs::default(),
@@ -278,9 +288,13 @@ impl App {
             }
         }
         let Some(chord) = chord_of(key) else { return };
-        if self.playing.is_some() && !self.feeding && chord.key == coalmine_sessions::macros::Key::Escape {
+        if self.playing.is_some() && !self.feeding && chord.key == Key::Escape {
             self.pressed.clear();
             return self.abort_macro("It was stopped with esc.");
+        }
+        // In the middle of a sequence escape only ends that.
+        if !self.pressed.is_empty() && chord.key == Key::Escape {
+            return self.pressed.clear();
         }
         self.pressed.push(chord);
         match self.options.keymap.find(&self.pressed, self.arrangement.focus) {
@@ -303,11 +317,17 @@ impl App {
 
     /// Takes a key that another key or a macro stands for.
     pub(super) fn chord(&mut self, chord: Chord) {
-        if self.key_depth == KEY_DEPTH {
-            self.warn(format!("Keys that stand for keys end after {KEY_DEPTH} times."));
+        if self.key_depth == 0 {
+            self.keys_left = KEYS;
+        }
+        if self.key_depth == KEY_DEPTH || self.keys_left == 0 {
+            // The whole of it ends.
+            self.keys_left = 0;
+            self.warn(format!("Keys that stand for keys end after {KEY_DEPTH} times, or {KEYS} keys in all."));
             return;
         }
         self.key_depth += 1;
+        self.keys_left -= 1;
         self.key(event_of(chord));
         self.key_depth -= 1;
     }
@@ -330,7 +350,7 @@ impl App {
             Effect::Filter(text) => self.set_filter(&text),
             Effect::Filtered(text) => {
                 self.overlay = None;
-                self.set_filter(&text);
+                self.filter(&text);
             }
             Effect::Play(script) => {
                 self.overlay = None;
@@ -373,12 +393,14 @@ impl App {
             MouseEventKind::Down(MouseButton::Left) => self.press(layout, under, at),
             MouseEventKind::Drag(MouseButton::Left) => match &mut self.drag {
                 Some(Drag::Rule(pane, row)) => {
-                    self.arrangement.shape.drag_rule(*pane, mouse.row as i16 - *row as i16);
+                    let (pane, rows) = (*pane, i32::from(mouse.row) - i32::from(*row));
                     *row = mouse.row;
+                    self.reshape(|shape| shape.drag_rule(pane, rows));
                 }
                 Some(Drag::Gap(column)) => {
-                    self.arrangement.shape.drag_gap(mouse.column as i16 - *column as i16);
+                    let columns = i32::from(mouse.column) - i32::from(*column);
                     *column = mouse.column;
+                    self.reshape(|shape| shape.drag_gap(columns));
                 }
                 None => return,
             },
@@ -397,17 +419,19 @@ impl App {
             self.set_focus(pane);
             return;
         }
+        // Side by side, panes are divided by their rules and by the gap between the columns.
+        let tiled = layout.panes.iter().flatten().count() > 1;
         let Some(pane) = under else {
-            // Between the panes: only the gap between the columns can be taken hold of.
-            self.drag = layout.tabs.is_none().then_some(Drag::Gap(at.x));
+            let between = at.y > layout.status.y && at.y < layout.keys.y;
+            self.drag = (tiled && between).then_some(Drag::Gap(at.x));
             return;
         };
         self.set_focus(pane);
         let Some(place) = layout.panes[pane as usize] else { return };
         if at.y == place.y {
-            self.drag = layout.tabs.is_none().then_some(Drag::Rule(pane, at.y));
+            self.drag = tiled.then_some(Drag::Rule(pane, at.y));
         }
-        let state = if pane == PaneId::Toggles { self.source.now() } else { self.source.shown() };
+        let state = self.source.of(pane);
         let action = self.views.pane(pane).click(state, place, at);
         self.pane_action(action);
     }
@@ -426,8 +450,7 @@ impl App {
     }
 
     fn input_of(&mut self, pane: PaneId, input: Input) {
-        // The toggles are controls: they always show, and act on, what is so now.
-        let state = if pane == PaneId::Toggles { self.source.now() } else { self.source.shown() };
+        let state = self.source.of(pane);
         let action = self.views.pane(pane).handle(state, input);
         self.pane_action(action);
     }
@@ -504,6 +527,15 @@ impl App {
         self.dirty = true;
     }
 
+    /// Ends the recording that goes on, if one does.
+    ///
+    /// # Errors
+    /// When it could not be written whole.
+    pub fn finish_recording(&mut self) -> Result<(), RecordingError> {
+        let recorder = self.source.live_mut().and_then(|live| live.recorder.take());
+        recorder.map_or(Ok(()), |recorder| recorder.finish().map(drop))
+    }
+
     /// What is known of the target now, whatever the view is pinned on.
     pub fn state(&self) -> &State {
         self.source.now()
@@ -519,13 +551,19 @@ impl App {
         self.panics = true;
     }
 
+    /// Where everything would stand.
+    pub(super) fn lay_out(&self, area: Rect, shape: Shape) -> Option<Layout> {
+        let hello = self.source.now().hello.as_ref();
+        let lanes = hello.map_or(LANES, |hello| hello.lanes.len().min(LANES.into()) as u16);
+        Layout::new(area, self.arrangement.focus, self.arrangement.zoomed, lanes, shape)
+    }
+
     /// Draws everything.
     pub fn draw(&mut self, area: Rect, buffer: &mut Buffer) {
         self.dirty = false;
         let focus = self.arrangement.focus;
-        let hello = self.source.now().hello.as_ref();
-        let lanes = hello.map_or(LANES, |hello| hello.lanes.len().min(LANES.into()) as u16);
-        self.layout = Layout::new(area, focus, self.arrangement.zoomed, lanes, self.arrangement.shape);
+        self.screen = area;
+        self.layout = self.lay_out(area, self.arrangement.shape);
         let Some(layout) = self.layout else {
             let (width, height) = SMALLEST;
             let middle = Rect { y: area.y + area.height / 2, height: area.height.min(1), ..area };
@@ -536,11 +574,7 @@ impl App {
             return self.draw_picture(buffer);
         };
         let theme = self.theme;
-        let scene = |pane: PaneId| Scene {
-            state: if pane == PaneId::Toggles { self.source.now() } else { self.source.shown() },
-            theme,
-            focused: pane == focus,
-        };
+        let scene = |pane: PaneId| Scene { state: self.source.of(pane), theme, focused: pane == focus };
         let toggles = &self.views.toggles;
         let recording = self.recording_macro.is_some();
         bars::draw_status(scene(PaneId::Overview), toggles, &self.source, recording, layout.status, buffer);
@@ -559,7 +593,9 @@ impl App {
         let playing = self.playing.as_ref().and_then(Playing::line);
         match (&self.message, playing) {
             // What the target answers to a macro says less than the line that asked; a warning says more.
-            (message, Some(line)) if self.snapshot.is_none() && message.as_ref().is_none_or(|message| message.ink != Ink::Warning) => {
+            (message, Some(line))
+                if self.snapshot.is_none() && message.as_ref().is_none_or(|message| message.ink != Ink::Warning) =>
+            {
                 bars::draw_playing(theme, &line, layout.keys, buffer);
             }
             (Some(message), _) => bars::draw_message(theme, message, layout.keys, buffer),

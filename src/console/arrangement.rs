@@ -9,10 +9,7 @@ use std::{
 use coalmine_panes::PaneId;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    command::pane_named,
-    layout::Shape,
-};
+use super::{command::pane_named, layout::Shape};
 
 /// Bytes of a file that are looked at; it holds a few numbers.
 const LONGEST: u64 = 4_096;

@@ -10,7 +10,7 @@ use ratatui::{
 
 use super::{
     app::Message,
-    keymap::{BINDINGS, Keymap, show},
+    keymap::{BINDINGS, Binding, Keymap, Match, show},
     source::Source,
 };
 use coalmine_sessions::{Danger, macros::Chord};
@@ -253,8 +253,12 @@ pub(super) fn draw_keys(
     let held = source.live().is_some_and(|live| live.held);
     let hinted = BINDINGS.iter().filter(|(_, _, hint)| !hint.is_empty());
     let hints = hinted.filter_map(|&(_, line, hint)| {
-        let binding = keymap.of(line).find(|binding| binding.scope.covers(focus))?;
-        // A key that something else took over here names that.
+        // Not by keys that a pane has taken over for something else.
+        let stands = |binding: &&Binding| match keymap.find(&binding.chords, focus) {
+            Match::Bound(bound) => std::ptr::eq(bound, &binding.bound),
+            _ => false,
+        };
+        let binding = keymap.of(line).find(stands)?;
         let mutates = binding.bound.command().is_some_and(|command| command.danger == Danger::MutatesTarget);
         let hint = match (line, source) {
             ("faster", Source::Replay(_)) => "faster",

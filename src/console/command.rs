@@ -163,11 +163,6 @@ impl ConsoleCommand {
         usage
     }
 
-    /// Whether it can be carried out without arguments.
-    pub fn stands_alone(&self) -> bool {
-        self.parameters.iter().all(|parameter| parameter.optional)
-    }
-
     /// Parses arguments.
     ///
     /// # Errors
@@ -220,15 +215,17 @@ impl Kind {
                     .map(|step| Value::Place(Place::Step(step)))
                     .map_err(|_| "a step, or `first`, `last`, `corruption` or `now`,".to_owned()),
             },
-            Self::Time => parse_time(text)
-                .map(Value::Time)
-                .ok_or_else(|| "a time such as `1.5s`, `200ms` or `90us`".to_owned()),
+            Self::Time => {
+                parse_time(text).map(Value::Time).ok_or_else(|| "a time such as `1.5s`, `200ms` or `90us`".to_owned())
+            }
             Self::Speed => match text.parse::<f64>() {
                 Ok(speed) if (0.1..=100.0).contains(&speed) => Ok(Value::Speed(speed)),
                 _ => Err("a number from 0.1 to 100".to_owned()),
             },
             // The letter that a key gives is a name like any other.
-            Self::Mark if text.is_empty() || text.chars().count() > 32 => Err("a name of 1 to 32 characters".to_owned()),
+            Self::Mark if text.is_empty() || text.chars().count() > 32 => {
+                Err("a name of 1 to 32 characters".to_owned())
+            }
             Self::File if text.is_empty() => Err("a file's name".to_owned()),
             _ => Ok(Value::Text(text.to_owned())),
         }

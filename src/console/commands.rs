@@ -147,8 +147,10 @@ pub const COMMANDS: &[ConsoleCommand] = &[
     local("marks", &[], "Lists the marks; enter goes to one.", |app, _| app.list_marks()),
 
     // This pane's rows.
-    local("filter", &[optional("TEXT", Kind::Text)], "Shows only rows with this text; `!` inverts; empty shows all.",
-        |app, values| { app.filter(text(values)); Ok(()) }),
+    local("filter", &[optional("TEXT", Kind::Text)], "Shows only rows with this text; `!` inverts; without one, all.",
+        |app, values| { app.filter(text(values).unwrap_or_default()); Ok(()) }),
+    local("filter.type", &[], "Opens a line to type a filter for this pane's rows.",
+        |app, _| { app.open_filter(); Ok(()) }),
     local("match.next", &[], "Goes to the next match.", input!(NextMatch)),
     local("match.previous", &[], "Goes to the match before.", input!(PreviousMatch)),
     local("copy", &[], "Copies the selected row to the clipboard (OSC 52).", |app, _| app.copy()),
@@ -219,7 +221,7 @@ pub const COMMANDS: &[ConsoleCommand] = &[
         |app, _| { app.open_help(); Ok(()) }),
     local("debug.panic", &[], "Panics inside the focused pane, to see the terminal handed back.",
         |app, _| { app.panic_on_draw(); Ok(()) }),
-    local("quit", &[], "Closes what is open, or ends the console.",
+    local("quit", &[], "Ends the console.",
         |app, _| { app.ask(Request::Exit(Exit::Quit)); Ok(()) }),
 ];
 

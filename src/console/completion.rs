@@ -3,7 +3,7 @@
 use coalmine_panes::{Candidate, PaneId};
 use coalmine_sessions::{
     TOGGLES, ToggleName,
-    macros::{QUANTITIES, SHIPPED, SHIPPED_PREFIX},
+    macros::{self as language, QUANTITIES, SHIPPED, SHIPPED_PREFIX},
 };
 
 use super::{
@@ -50,9 +50,11 @@ pub(super) fn complete<'a>(line: &str, marks: impl Iterator<Item = &'a str>) -> 
         Kind::Pane => PaneId::ALL.into_iter().map(|pane| candidate(pane.name(), "")).collect(),
         Kind::Choice(words) => words.iter().map(|word| candidate(word, "")).collect(),
         Kind::Place => ["first", "last", "corruption", "now"].map(|word| candidate(word, "")).into(),
-        Kind::Mark => marks.map(|mark| candidate(mark, "")).collect(),
+        Kind::Mark => marks.map(|mark| candidate(&language::word(mark), "")).collect(),
         Kind::Macro => SHIPPED.iter().map(|(name, _)| candidate(&format!("{SHIPPED_PREFIX}{name}"), "")).collect(),
-        Kind::Toggle => TOGGLES.iter().map(|spec| candidate(spec.aliases.first().unwrap_or(&spec.long), spec.doc)).collect(),
+        Kind::Toggle => {
+            TOGGLES.iter().map(|spec| candidate(spec.aliases.first().unwrap_or(&spec.long), spec.doc)).collect()
+        }
         Kind::ToggleValue => {
             let toggle = arguments.last().and_then(|name| ToggleName::parse(name).ok());
             let values = toggle.map_or(&[][..], |toggle| toggle.spec().values);

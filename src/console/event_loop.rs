@@ -46,7 +46,9 @@ pub(super) fn run(target: Target, options: ConsoleOptions) -> Result<(Exit, Arra
     app.set_waker(waker);
     let result = runtime.block_on(serve(&mut app, mouse, frames, &wake, &guard));
     let arrangement = app.arrangement();
-    // Ends a recording, so that its index is written.
+    // So that its index is written.
+    let recorded = app.finish_recording();
+    // Waits for what is being written.
     drop(app);
     // Now that the terminal is the shell's again, what could not be printed before is.
     for panic in guard.since(0) {
@@ -54,8 +56,12 @@ pub(super) fn run(target: Target, options: ConsoleOptions) -> Result<(Exit, Arra
         let _ = writeln!(io::stderr(), "{panic}");
     }
     match result {
-        Err(error) if is_gone(&error) => Ok((Exit::TerminalGone, arrangement)),
-        result => Ok((result?, arrangement)),
+        Err(error) if is_gone(&error) => recorded.map(|()| (Exit::TerminalGone, arrangement)).map_err(Into::into),
+        result => {
+            let exit = result?;
+            recorded?;
+            Ok((exit, arrangement))
+        }
     }
 }
 

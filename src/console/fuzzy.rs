@@ -44,7 +44,8 @@ mod tests {
 
     #[test]
     fn names_come_before_docs_and_gaps_are_allowed() {
-        let texts = [("zoom", "Gives the pane the screen."), ("focus", "Zooms nothing."), ("time.zoom-in", "Magnifies.")];
+        let texts =
+            [("zoom", "Gives the pane the screen."), ("focus", "Zooms nothing."), ("time.zoom-in", "Magnifies.")];
         let rank = |query| Fuzzy::default().rank(query, texts.into_iter());
         assert_eq!(rank(""), [0, 1, 2]);
         assert_eq!(rank("zoom"), [0, 2, 1]);

@@ -69,11 +69,9 @@ impl Jobs {
     fn start(&mut self, job: impl FnOnce() -> Outcome + Send + 'static) -> Option<JoinHandle<()>> {
         let (sender, waker) = (self.sender.clone(), self.waker.clone());
         let run = move || {
-            // The console may have ended meanwhile.
-            let _ = sender.send(job());
-            if let Some(waker) = waker {
-                waker();
-            }
+            let report =
+                Report { sender, waker, outcome: Err("A thread that works on a file has panicked.".to_owned()) };
+            report.with(job());
         };
         self.running += 1;
         let spawned = thread::Builder::new().name("file".to_owned()).spawn(run);
@@ -95,6 +93,30 @@ impl Jobs {
         let ended = self.receiver.try_recv().ok()?;
         self.running -= 1;
         Some(ended)
+    }
+}
+
+/// Says what came of a job, also when it panics.
+struct Report {
+    sender: Sender<Outcome>,
+    waker: Option<Waker>,
+    outcome: Outcome,
+}
+
+impl Report {
+    fn with(mut self, outcome: Outcome) {
+        self.outcome = outcome;
+    }
+}
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        let outcome = std::mem::replace(&mut self.outcome, Err(String::new()));
+        // The console may have ended meanwhile.
+        let _ = self.sender.send(outcome);
+        if let Some(waker) = &self.waker {
+            waker();
+        }
     }
 }
 

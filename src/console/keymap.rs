@@ -43,7 +43,7 @@ pub const BINDINGS: &[(&str, &str, &str)] = &[
     ("+", "faster", "faster"),
     ("=", "faster", ""),
     ("-", "slower", ""),
-    ("/", "filter", "filter"),
+    ("/", "filter.type", "filter"),
     ("n", "match.next", ""),
     ("N", "match.previous", ""),
     ("z", "zoom", "zoom"),
@@ -288,7 +288,9 @@ impl Keymap {
     pub fn unreachable_beside(&self, binding: &Binding) -> Option<&Binding> {
         self.bindings.iter().find(|other| {
             let (one, two) = (&binding.chords, &other.chords);
-            binding.scope == other.scope && one.len() != two.len() && (one.starts_with(two) || two.starts_with(one))
+            let together =
+                binding.scope == other.scope || binding.scope == Scope::Everywhere || other.scope == Scope::Everywhere;
+            together && one.len() != two.len() && (one.starts_with(two) || two.starts_with(one))
         })
     }
 

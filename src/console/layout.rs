@@ -73,18 +73,25 @@ impl Shape {
     }
 
     /// Follows a pointer that drags the rule above `pane` by so many rows down.
-    pub(super) fn drag_rule(&mut self, pane: PaneId, rows: i16) {
+    pub(super) fn drag_rule(&mut self, pane: PaneId, rows: i32) {
         match pane {
             // Nothing stands above these two.
             PaneId::Overview | PaneId::Sessions => {}
-            PaneId::Toggles | PaneId::Canary | PaneId::Timeline | PaneId::Log => self.grow(pane, 0, -rows),
+            PaneId::Toggles | PaneId::Canary | PaneId::Timeline | PaneId::Log => {
+                self.grow(pane, 0, -cells(rows));
+            }
         }
     }
 
     /// Follows a pointer that drags the gap between the columns.
-    pub(super) fn drag_gap(&mut self, columns: i16) {
-        self.grow(PaneId::Overview, columns, 0);
+    pub(super) fn drag_gap(&mut self, columns: i32) {
+        self.grow(PaneId::Overview, cells(columns), 0);
     }
+}
+
+/// Cells of a drag: a terminal can report any.
+fn cells(dragged: i32) -> i16 {
+    dragged.clamp(-i32::from(FURTHEST), i32::from(FURTHEST)) as i16
 }
 
 /// A value moved by so many cells, between `least` and whatever leaves `least` of `whole`.

@@ -83,6 +83,11 @@ pub(super) struct LineHistory {
 }
 
 impl LineHistory {
+    /// Begins a new line.
+    pub(super) fn begin(&mut self) {
+        self.back = 0;
+    }
+
     /// Remembers a line and forgets where it was looked.
     pub(super) fn remember(&mut self, line: &str) {
         self.back = 0;

@@ -1,13 +1,13 @@
 //! A macro that plays in the console: what it waits for, and what it is told.
 
 use coalmine_sessions::{
-    CommandId, CommandKind, Sanitized,
-    macros::{ConsoleOutcome, Line, Macro, Outcome, Player, Request, Verdict},
+    CommandId, CommandKind, Danger, Sanitized,
+    macros::{ConsoleOutcome, Line, Macro, MacroLine, Outcome, Player, Request, Verdict, WAIT_STEPS},
 };
 
 use super::{
     App,
-    source::{Answered, NO_CHANGE, Source},
+    source::{Answered, Live, NO_CHANGE, Source},
 };
 use crate::playback::ReplayRequest;
 
@@ -18,27 +18,31 @@ const LINES_AT_ONCE: usize = 64;
 pub(super) struct Playing {
     player: Player,
     waiting: Waiting,
-    /// Whether the target was held before, and is to be again.
-    held_before: bool,
+    /// The command whose answer a line waits for.
+    answer: Option<CommandId>,
+    /// The step that is being run.
+    step: Option<CommandId>,
+    /// Steps run only so that what a console's line asked of the target could be done.
+    drained: u64,
+    /// Whether the target is to be held when the macro has ended: as it was before, unless the macro says otherwise.
+    held_after: bool,
+    /// Whether the macro as a whole was allowed to change the target.
+    pub(super) may_change: bool,
     /// Outcomes that were looked at.
     seen: usize,
 }
 
-/// What it waits for.
+/// What it waits for, beside the target's answer and a step.
 #[derive(Clone, Debug, PartialEq)]
 enum Waiting {
     /// Nothing.
     Nothing,
     /// The target is to be held first.
-    Hold,
-    /// The target's answer to a line.
-    Answer(CommandId),
-    /// One step.
-    Step(CommandId),
+    Hold(CommandId),
     /// One step of a recording.
     ReplayStep,
-    /// A line of the console is to be drawn, and what it started to end.
-    Console(ConsoleOutcome),
+    /// A line of the console is to be drawn, and what it started to end: files, and commands from this one on.
+    Console(ConsoleOutcome, CommandId),
 }
 
 impl Playing {
@@ -58,12 +62,20 @@ impl App {
             return;
         }
         tracing::info!(name = &*script.name, lines = script.lines.len(), "a macro begins");
-        let mut playing =
-            Playing { player: Player::new(script), waiting: Waiting::Nothing, held_before: false, seen: 0 };
+        let mut playing = Playing {
+            may_change: script.danger() == Danger::MutatesTarget,
+            player: Player::new(script),
+            waiting: Waiting::Nothing,
+            answer: None,
+            step: None,
+            drained: 0,
+            held_after: false,
+            seen: 0,
+        };
         if let Source::Live(live) = &mut self.source {
-            playing.held_before = live.holding();
-            if live.ask(CommandKind::Hold(true)).is_ok() {
-                playing.waiting = Waiting::Hold;
+            playing.held_after = live.holding();
+            if let Ok(id) = live.ask(CommandKind::Hold(true)) {
+                playing.waiting = Waiting::Hold(id);
             }
         }
         self.playing = Some(playing);
@@ -73,28 +85,28 @@ impl App {
     pub(super) fn abort_macro(&mut self, reason: &str) {
         if let Some(playing) = &mut self.playing {
             playing.player.abort(reason, self.source.now());
-            playing.waiting = Waiting::Nothing;
+            (playing.waiting, playing.answer, playing.step) = (Waiting::Nothing, None, None);
         }
     }
 
     /// Tells the macro what the target answered.
     pub(super) fn macro_answered(&mut self, answered: &Answered) {
         let Some(playing) = &mut self.playing else { return };
+        let (id, outcome) = (answered.ack.command, answered.ack.outcome.as_ref());
         let state = self.source.now();
-        match playing.waiting {
-            Waiting::Answer(id) if id == answered.ack.command => {
-                let outcome = answered.ack.outcome.as_ref();
-                playing.player.answered(outcome.copied().map_err(|reason| reason.as_str()), state);
-                playing.waiting = Waiting::Nothing;
+        if playing.answer == Some(id) {
+            playing.answer = None;
+            playing.player.answered(outcome.map(|step| *step).map_err(|reason| reason.as_str()), state);
+        } else if playing.step == Some(id) {
+            playing.step = None;
+            match outcome {
+                // While a line of the console is waited for, the player does not count.
+                Ok(_) if matches!(playing.waiting, Waiting::Console(..)) => playing.drained += 1,
+                Ok(_) => playing.player.advanced(),
+                Err(reason) => playing.player.abort(reason, state),
             }
-            Waiting::Step(id) if id == answered.ack.command => {
-                match &answered.ack.outcome {
-                    Ok(_) => playing.player.advanced(),
-                    Err(reason) => playing.player.abort(reason, state),
-                }
-                playing.waiting = Waiting::Nothing;
-            }
-            _ => {}
+        } else if playing.waiting == Waiting::Hold(id) {
+            playing.waiting = Waiting::Nothing;
         }
     }
 
@@ -109,33 +121,33 @@ impl App {
 
     /// Does the next thing of the macro; `false` when there is nothing to do now.
     fn carry_on(&mut self) -> bool {
-        let settled = !self.dirty && !self.jobs.busy() && self.settled();
-        let gone = self.source.live().is_some_and(|live| live.gone && !live.behind());
         let Some(playing) = &mut self.playing else { return false };
-        if gone && playing.player.current().is_some() {
+        let gone = self.source.live().is_some_and(|live| live.gone && !live.behind());
+        if gone {
             playing.player.abort("The target has ended.", self.source.now());
-            playing.waiting = Waiting::Nothing;
+            (playing.waiting, playing.answer, playing.step) = (Waiting::Nothing, None, None);
+        }
+        if playing.step.is_some() {
+            return false;
         }
         match &playing.waiting {
             Waiting::Nothing => {}
-            Waiting::Hold if settled => playing.waiting = Waiting::Nothing,
-            Waiting::ReplayStep if settled => {
-                playing.player.advanced();
-                if matches!(&self.source, Source::Replay(replay) if replay.view().step >= replay.handle().last_step()) {
-                    playing.player.abort("The recording has no more steps.", self.source.now());
+            Waiting::Hold(_) => return false,
+            Waiting::ReplayStep => match &self.source {
+                Source::Replay(replay) if !replay.is_answered() => return false,
+                _ => {
+                    playing.player.advanced();
+                    playing.waiting = Waiting::Nothing;
                 }
-                playing.waiting = Waiting::Nothing;
+            },
+            Waiting::Console(outcome, since) => {
+                let (outcome, since) = (outcome.clone(), *since);
+                if !self.console_is_done(outcome, since) {
+                    return false;
+                }
             }
-            Waiting::Console(outcome) if settled => {
-                let outcome = match (outcome.clone(), self.job_error.take()) {
-                    (ConsoleOutcome::Done, Some(error)) => ConsoleOutcome::Failed(error),
-                    (outcome, _) => outcome,
-                };
-                playing.player.done(outcome, self.source.now());
-                playing.waiting = Waiting::Nothing;
-            }
-            _ => return false,
         }
+        let Some(playing) = &mut self.playing else { return false };
         let request = playing.player.poll(self.source.now());
         self.look_at_outcomes();
         match request {
@@ -143,18 +155,13 @@ impl App {
                 self.end_macro();
                 false
             }
-            // Only asked for while something is unanswered.
+            // It comes by itself.
             Request::Answer => false,
-            Request::Advance => {
-                self.macro_asks(CommandKind::SingleStep, Waiting::Step);
-                true
-            }
-            Request::Target(kind) => {
-                self.macro_asks(kind, Waiting::Answer);
-                true
-            }
+            Request::Advance => self.macro_steps(),
+            Request::Target(kind) => self.macro_asks(kind),
             Request::Console(line) => {
                 self.job_error = None;
+                let since = self.source.live().map_or(0, Live::next_command);
                 self.feeding = true;
                 let outcome = match &line.line {
                     Line::Keys(chords) => {
@@ -167,32 +174,81 @@ impl App {
                 self.dirty = true;
                 let outcome = outcome.map_or_else(ConsoleOutcome::Failed, |()| ConsoleOutcome::Done);
                 if let Some(playing) = &mut self.playing {
-                    playing.waiting = Waiting::Console(outcome);
+                    playing.drained = 0;
+                    playing.waiting = Waiting::Console(outcome, since);
                 }
                 true
             }
         }
     }
 
-    /// Asks the target for the macro.
-    fn macro_asks(&mut self, kind: CommandKind, then: fn(CommandId) -> Waiting) {
-        let Some(playing) = &mut self.playing else { return };
+    /// Whether a line of the console is done: drawn, its files written, its commands answered. What has to wait until
+    /// sessions have drained gets the steps that it takes.
+    fn console_is_done(&mut self, outcome: ConsoleOutcome, since: CommandId) -> bool {
+        let answered = match &self.source {
+            Source::Live(live) => live.is_answered_since(since),
+            Source::Replay(replay) => replay.is_answered(),
+        };
+        let Some(playing) = &mut self.playing else { return false };
+        if !answered && self.source.live().is_some_and(|live| live.drains_since(since)) {
+            if playing.drained < WAIT_STEPS {
+                self.macro_steps();
+                return false;
+            }
+            playing.player.abort("The target has not answered what this line asked.", self.source.now());
+        } else if self.dirty || self.jobs.busy() || !answered {
+            return false;
+        }
+        let outcome = match (outcome, self.job_error.take()) {
+            (ConsoleOutcome::Done, Some(error)) => ConsoleOutcome::Failed(error),
+            (outcome, _) => outcome,
+        };
+        playing.player.done(outcome, self.source.now());
+        playing.waiting = Waiting::Nothing;
+        true
+    }
+
+    /// Asks the target for one step; `false` when that has to be waited for.
+    fn macro_steps(&mut self) -> bool {
+        let Some(playing) = &mut self.playing else { return false };
         match &mut self.source {
-            Source::Live(live) => match live.ask(kind) {
-                Ok(id) => playing.waiting = then(id),
+            Source::Live(live) => match live.ask(CommandKind::SingleStep) {
+                Ok(id) => playing.step = Some(id),
                 Err(reason) => playing.player.abort(&reason, &live.state),
             },
-            Source::Replay(replay) if kind == CommandKind::SingleStep => {
+            Source::Replay(replay) if replay.view().step >= replay.handle().last_step() => {
+                playing.player.abort("The recording has no more steps.", replay.state());
+            }
+            Source::Replay(replay) => {
                 replay.ask(ReplayRequest::Forward);
                 playing.waiting = Waiting::ReplayStep;
             }
-            // What holds, runs and paces a target has no meaning here; a switch cannot be changed.
-            Source::Replay(replay) => match kind {
-                CommandKind::SetToggle(..) => playing.player.answered(Err(NO_CHANGE), replay.state()),
-                _ => playing.player.answered(Ok(replay.view().step), replay.state()),
+        }
+        true
+    }
+
+    /// Asks something of the target for a line of the macro.
+    fn macro_asks(&mut self, kind: CommandKind) -> bool {
+        let Some(playing) = &mut self.playing else { return false };
+        let step = self.source.step().unwrap_or(0);
+        match (&mut self.source, kind) {
+            // While a macro plays the target is held between its steps; this is for when it has ended.
+            (_, CommandKind::Hold(hold)) => {
+                playing.held_after = hold;
+                playing.player.answered(Ok(step), self.source.now());
+            }
+            (Source::Live(live), kind) => match live.ask(kind) {
+                Ok(id) => playing.answer = Some(id),
+                Err(reason) => playing.player.abort(&reason, &live.state),
             },
+            (Source::Replay(replay), CommandKind::SetToggle(..)) => {
+                playing.player.answered(Err(NO_CHANGE), replay.state());
+            }
+            // What paces a target has no meaning here.
+            (Source::Replay(replay), _) => playing.player.answered(Ok(step), replay.state()),
         }
         self.show_pending();
+        true
     }
 
     /// Keeps the marks that the macro set.
@@ -200,16 +256,15 @@ impl App {
         let Some(playing) = &mut self.playing else { return };
         let outcomes = playing.player.outcomes();
         let lines = &playing.player.script().lines;
-        let new = outcomes.iter().zip(lines).skip(playing.seen);
-        let marks: Vec<(String, u64)> = new
-            .filter_map(|(outcome, line)| match &line.line {
-                Line::Mark(name) => Some((name.clone(), outcome.step)),
-                _ => None,
-            })
-            .collect();
+        let new = playing.seen..outcomes.len().min(lines.len());
         playing.seen = outcomes.len();
-        for (name, step) in marks {
-            self.marks.set(&name, step);
+        // Nothing has moved since: the player goes through such lines without asking for anything.
+        if let Some(step) = self.source.step() {
+            for line in &lines[new] {
+                if let Line::Mark(name) = &line.line {
+                    self.marks.set(name, step);
+                }
+            }
         }
     }
 
@@ -217,7 +272,7 @@ impl App {
     fn end_macro(&mut self) {
         let Some(playing) = self.playing.take() else { return };
         if let Source::Live(live) = &mut self.source
-            && !playing.held_before
+            && !playing.held_after
         {
             // A target that is gone needs no telling.
             let _ = live.ask(CommandKind::Hold(false));
@@ -226,7 +281,11 @@ impl App {
         let failed = report.outcomes.iter().find(|outcome| outcome.verdict == Verdict::Failed);
         match (failed, &report.outcomes[..]) {
             (Some(outcome), _) => self.warn(explain(outcome)),
-            (None, [only]) => self.inform(format!("`{}` holds: {}", only.text, only.detail)),
+            (None, [only])
+                if matches!(playing.player.script().lines[..], [MacroLine { line: Line::Expect(_), .. }]) =>
+            {
+                self.inform(format!("`{}` holds: {}", only.text, only.detail));
+            }
             (None, _) => self.inform(report.verdict()),
         }
         self.dirty = true;

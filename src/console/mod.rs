@@ -29,6 +29,8 @@ mod tests;
 
 use std::io::{self, IsTerminal};
 
+use coalmine_sessions::recording::RecordingError;
+
 pub use app::{App, Request};
 pub use arrangement::Arrangement;
 pub use command::{Action, ConsoleCommand, Handler, Kind, Parameter, Scope, pane_named};
@@ -74,6 +76,9 @@ pub enum ConsoleError {
     /// The terminal refused something.
     #[error("the terminal failed: {0}")]
     Terminal(#[from] io::Error),
+    /// The recording could not be written to its end.
+    #[error("the recording is not whole: {0}")]
+    Recording(#[from] RecordingError),
 }
 
 impl ConsoleError {
@@ -81,7 +86,7 @@ impl ConsoleError {
     pub fn code(&self) -> u8 {
         match self {
             Self::NotATerminal { .. } => 2,
-            Self::Terminal(_) => 1,
+            Self::Terminal(_) | Self::Recording(_) => 1,
         }
     }
 }

@@ -1,7 +1,10 @@
 //! What lies over the panes and gets every key first: menus, the command line, questions.
 
 use coalmine_panes::{Candidate, Ink, Input, Menu, MenuEntry, MenuView, Pen, Prompt, Theme, draw_prompt};
-use coalmine_sessions::{Danger, Sanitized, macros::Macro};
+use coalmine_sessions::{
+    Danger, Sanitized,
+    macros::{Macro, word},
+};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::{buffer::Buffer, layout::Rect};
 
@@ -78,7 +81,9 @@ impl MenuOverlay {
     /// Every command with its keys: those that `first` picks come first. What is bound with arguments of its own
     /// stands beside the bare command.
     pub(super) fn commands(help: bool, keymap: &Keymap, first: impl Fn(&ConsoleCommand) -> bool) -> Self {
-        let (mut commands, others): (Vec<&ConsoleCommand>, Vec<_>) = COMMANDS.iter().partition(|command| first(command));
+        // What is for those who work on Coalmine is not picked by mistake.
+        let listed = COMMANDS.iter().filter(|command| !command.name.starts_with("debug."));
+        let (mut commands, others): (Vec<&ConsoleCommand>, Vec<_>) = listed.partition(|command| first(command));
         commands.extend(others);
         let mut rows = Vec::new();
         for command in commands {
@@ -298,7 +303,9 @@ impl Overlay {
             },
             Self::Letter(command) => match key.code {
                 KeyCode::Char('c' | 'z' | 'l') if key.modifiers.contains(KeyModifiers::CONTROL) => Effect::Pass,
-                KeyCode::Char(letter) if !letter.is_whitespace() => Effect::Line(format!("{} {letter}", command.name)),
+                KeyCode::Char(letter) if !letter.is_whitespace() => {
+                    Effect::Line(format!("{} {}", command.name, word(&letter.to_string())))
+                }
                 _ => Effect::Close,
             },
         }

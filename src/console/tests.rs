@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use coalmine_panes::PaneId;
 use coalmine_sessions::{
     Ack, Command, CommandKind, EventKind, EventSender, Flag, FlagKind, Hello, Log, LogLevel, SessionChange,
-    SessionPhase, Step, TOGGLES, ToggleChange, ToggleName, ToggleValue, event_queue,
+    SessionPhase, Step, TOGGLES, TakesEffect, ToggleChange, ToggleName, ToggleValue, event_queue,
 };
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::{Terminal, backend::TestBackend};
@@ -19,6 +19,8 @@ struct Bench {
     asked: mpsc::Receiver<Command>,
     terminal: Terminal<TestBackend>,
     clock_ns: u64,
+    /// Whether the target was asked to hold.
+    held: bool,
 }
 
 impl Bench {
@@ -35,6 +37,7 @@ impl Bench {
             asked,
             terminal: Terminal::new(TestBackend::new(width, height)).unwrap(),
             clock_ns: 0,
+            held: false,
         }
     }
 
@@ -245,7 +248,7 @@ fn the_registry_is_all_of_the_help() {
     let mut bench = Bench::started(120, 140);
     bench.keys("?");
     let screen = bench.screen();
-    for command in COMMANDS {
+    for command in COMMANDS.iter().filter(|command| !command.name.starts_with("debug.")) {
         assert!(screen.contains(command.name), "{}", command.name);
     }
     // What a key stands for with arguments of its own is there too.
@@ -542,15 +545,34 @@ impl Bench {
     /// the macro still plays after many turns.
     fn play(&mut self) -> bool {
         let mut step = self.app.state().totals.steps;
+        let mut draining: Vec<(u64, ToggleName, ToggleValue, u32)> = Vec::new();
         for _ in 0..20_000 {
             self.app.work();
             while let Ok(command) = self.asked.try_recv() {
-                if command.kind == CommandKind::SingleStep {
-                    self.steps(step..step + 1);
-                    step += 1;
-                }
-                if let CommandKind::SetToggle(name, value) = command.kind {
-                    self.toggle(name, value, step);
+                match command.kind {
+                    CommandKind::SingleStep => {
+                        self.steps(step..step + 1);
+                        step += 1;
+                        // What waits for sessions to drain is done after a few steps, and only then.
+                        for (id, name, value) in draining
+                            .extract_if(.., |(.., left)| {
+                                *left -= 1;
+                                *left == 0
+                            })
+                            .map(|(id, name, value, _)| (id, name, value))
+                            .collect::<Vec<_>>()
+                        {
+                            self.toggle(name, value, step);
+                            self.answer(id, Ok(step));
+                        }
+                    }
+                    CommandKind::SetToggle(name, value) if name.spec().takes_effect == TakesEffect::AfterDrain => {
+                        draining.push((command.id, name, value, 5));
+                        continue;
+                    }
+                    CommandKind::SetToggle(name, value) => self.toggle(name, value, step),
+                    CommandKind::Hold(hold) => self.held = hold,
+                    _ => {}
                 }
                 self.answer(command.id, Ok(step));
             }
@@ -644,7 +666,11 @@ fn what_was_done_is_recorded_played_and_can_be_edited() {
     bench.keys("Q");
     assert!(bench.play());
     let text = std::fs::read_to_string(scratch.file("recorded.macro")).unwrap();
-    assert_eq!(text, "focus canary\nset SGLANG_OPT_USE_MULTI_STREAM_OVERLAP 0\nfilter kv\nzoom\n".replace("SGLANG_OPT_USE_MULTI_STREAM_OVERLAP", "overlap"));
+    assert_eq!(
+        text,
+        "focus canary\nset SGLANG_OPT_USE_MULTI_STREAM_OVERLAP 0\nfilter kv\nzoom\n"
+            .replace("SGLANG_OPT_USE_MULTI_STREAM_OVERLAP", "overlap")
+    );
     std::fs::write(scratch.file("recorded.macro"), "focus log\nmark edited\n").unwrap();
     bench.keys("@");
     assert!(bench.play());
@@ -761,4 +787,146 @@ fn text_that_is_pasted_only_goes_where_text_is_typed() {
     bench.keys(":");
     bench.app.paste("set overlap\n off\u{1b}[31m");
     bench.assert_shows(":set overlap off[31m");
+}
+
+/// Plays a macro of these lines to its end.
+fn play_lines(bench: &mut Bench, scratch: &Scratch, lines: &str) {
+    let file = scratch.file("lines.macro");
+    std::fs::write(&file, lines).unwrap();
+    bench.line(&format!("play {}", file.display()));
+    assert!(bench.play(), "{lines} does not end:\n{}", bench.screen());
+}
+
+#[test]
+fn a_macro_waits_for_what_has_to_drain_and_gives_it_steps() {
+    let scratch = Scratch::new("drain");
+    let mut bench = Bench::started(120, 30);
+    play_lines(&mut bench, &scratch, "set index-k fp8\nexpect toggle index-k == fp8\n");
+    bench.assert_shows("lines.macro passed");
+    assert!(!bench.held, "the target was not let go");
+    // Asked for by keys, too.
+    play_lines(&mut bench, &scratch, "focus toggles\nkeys jj<enter>\nexpect toggle index-k == f32\n");
+    bench.assert_shows("lines.macro passed");
+    // What a person asked for before does not hold a macro up.
+    bench.keys("i");
+    bench.line("expect corrupted == 0");
+    assert!(bench.play());
+    bench.assert_shows("holds");
+}
+
+#[test]
+fn a_macro_leaves_the_target_as_it_was_or_as_it_says() {
+    let scratch = Scratch::new("hold");
+    let mut bench = Bench::started(120, 30);
+    play_lines(&mut bench, &scratch, "step 2\n");
+    assert!(!bench.held);
+    play_lines(&mut bench, &scratch, "step 2\nhold\n");
+    assert!(bench.held);
+    bench.assert_shows("HELD");
+    play_lines(&mut bench, &scratch, "step 2\n");
+    assert!(bench.held);
+    play_lines(&mut bench, &scratch, "run\nstep 2\n");
+    assert!(!bench.held);
+    bench.assert_hides("HELD");
+}
+
+#[test]
+fn a_step_answered_after_the_release_does_not_hold() {
+    let mut bench = Bench::started(120, 30);
+    bench.keys("p");
+    bench.answer(1, Ok(10));
+    bench.keys("..p");
+    // A step is answered when it has run, a release at once.
+    bench.answer(4, Ok(10));
+    bench.answer(2, Ok(11));
+    bench.answer(3, Ok(12));
+    bench.assert_hides("HELD");
+}
+
+#[test]
+fn a_macro_marks_the_step_that_is_shown() {
+    let scratch = Scratch::new("marks");
+    let mut bench = Bench::started(120, 30);
+    bench.steps(10..30);
+    play_lines(&mut bench, &scratch, "goto 12\nmark there\nnow\n");
+    bench.line("marks");
+    bench.assert_shows("step 12");
+}
+
+#[test]
+fn what_is_recorded_is_what_came_of_it() {
+    let scratch = Scratch::new("effects");
+    let options = ConsoleOptions { recorded_macro: scratch.file("recorded.macro"), ..ConsoleOptions::default() };
+    let mut bench = Bench::with(120, 30, options, false);
+    bench.start();
+    bench.keys("Q");
+    // A filter as it was typed to its end; what failed, not at all; a toggle by what it became; a wait as it was said.
+    bench.keys("2/wrong");
+    bench.key(KeyCode::Enter, KeyModifiers::NONE);
+    bench.keys("]");
+    bench.keys("5");
+    bench.key(KeyCode::Enter, KeyModifiers::NONE);
+    bench.line("expect step >= 1");
+    assert!(bench.play());
+    bench.keys("Q");
+    assert!(bench.play());
+    let text = std::fs::read_to_string(scratch.file("recorded.macro")).unwrap();
+    assert_eq!(text, "focus sessions\nfilter wrong\nfocus toggles\nset overlap 0\nexpect step >= 1\n");
+}
+
+#[test]
+fn escape_in_the_middle_of_a_sequence_ends_only_that() {
+    let mut bench = Bench::started(120, 30);
+    bench.keys("[g");
+    bench.key(KeyCode::Esc, KeyModifiers::NONE);
+    bench.assert_shows("FROZEN");
+}
+
+#[test]
+fn any_letter_can_be_a_mark() {
+    let mut bench = Bench::started(120, 30);
+    for letter in ["\"", "#", "'", "\u{e9}", "\\"] {
+        bench.keys(&format!("m{letter}"));
+        bench.assert_shows("marks step 9.");
+        bench.keys(&format!("'{letter}"));
+        bench.assert_shows("FROZEN at 9");
+        bench.keys("gn");
+    }
+}
+
+#[test]
+fn a_view_frozen_before_the_first_event_can_be_moved() {
+    let mut bench = Bench::new(120, 30);
+    bench.keys(" ");
+    bench.start();
+    bench.line("goto 5");
+    bench.assert_shows("FROZEN at 5");
+    bench.keys("gn");
+    bench.assert_hides("FROZEN");
+}
+
+#[test]
+fn keys_that_stand_for_many_keys_end() {
+    let mut options = ConsoleOptions::default();
+    let text = format!("[keys]\nf7 = \"keys {}\"\n", "<f7>".repeat(8));
+    options.keymap = crate::config::parse("config.toml", &text).unwrap().keymap;
+    let mut bench = Bench::with(120, 30, options, false);
+    bench.start();
+    bench.key(KeyCode::F(7), KeyModifiers::NONE);
+    bench.assert_shows("end after 8 times, or 1000 keys");
+}
+
+#[test]
+fn what_cannot_be_seen_is_not_resized() {
+    let mut bench = Bench::started(160, 48);
+    bench.keys("4");
+    bench.screen();
+    for _ in 0..200 {
+        bench.line("resize taller");
+        bench.screen();
+    }
+    let most = bench.app.layout.unwrap().panes[PaneId::Timeline as usize].unwrap().height;
+    bench.line("resize shorter");
+    bench.screen();
+    assert_eq!(bench.app.layout.unwrap().panes[PaneId::Timeline as usize].unwrap().height, most - 1);
 }

@@ -50,6 +50,7 @@ pub use quantity::{QUANTITIES, Quantity, QuantitySpec};
 pub use recorder::MacroRecorder;
 pub use report::{MacroReport, Outcome, Verdict};
 pub use shipped::{SHIPPED, SHIPPED_PREFIX, shipped};
+pub use words::word;
 
 /// Bytes of a macro file.
 pub const MACRO_BYTES: usize = 1 << 20;

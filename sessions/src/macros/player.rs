@@ -4,7 +4,7 @@ use super::condition::Condition;
 use super::line::{Bound, Line, Macro, MacroLine};
 use super::report::{MacroReport, Outcome, Verdict};
 use super::{MACRO_STEPS, WAIT_STEPS};
-use crate::{CommandKind, Danger, Sanitized, State, TakesEffect, ToggleName, ToggleValue};
+use crate::{CommandKind, Sanitized, State, TakesEffect, ToggleName, ToggleValue};
 
 /// What the target or the console is to do before the macro can go on.
 #[derive(Clone, Debug, PartialEq)]
@@ -195,20 +195,7 @@ impl Player {
             Line::Hold => ask(self, CommandKind::Hold(true)),
             Line::Run => ask(self, CommandKind::Hold(false)),
             Line::Pace(pace) => ask(self, CommandKind::Pace(*pace)),
-            Line::Command { name, arguments } => {
-                // A command that bears a toggle's name gives it its next value; no console is needed for that.
-                let toggle = ToggleName::parse(name).ok().filter(|toggle| !toggle.spec().values.is_empty());
-                match toggle {
-                    Some(toggle) if arguments.is_empty() && line.danger == Danger::MutatesTarget => {
-                        ask(self, CommandKind::SetToggle(toggle, next_value(toggle, state)))
-                    }
-                    _ => {
-                        self.doing = Doing::Console;
-                        None
-                    }
-                }
-            }
-            Line::Snapshot(_) | Line::Keys(_) => {
+            Line::Snapshot(_) | Line::Keys(_) | Line::Command { .. } => {
                 self.doing = Doing::Console;
                 None
             }

@@ -84,6 +84,17 @@ fn code_point(text: &str) -> Option<(char, usize)> {
     Some((char::from_u32(u32::from_str_radix(digits, 16).ok()?)?, digits.len() + 2))
 }
 
+/// A word as a line of a macro has it: quoted if it has to be.
+pub fn word(text: &str) -> String {
+    struct Quoted<'a>(&'a str);
+    impl fmt::Display for Quoted<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write_word(f, self.0)
+        }
+    }
+    Quoted(text).to_string()
+}
+
 /// A word as [`words`] reads it back.
 pub(super) fn write_word(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     let plain = !text.is_empty()

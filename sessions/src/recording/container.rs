@@ -173,9 +173,13 @@ impl Container {
         self.records(frame, records, op::MESSAGE, |record| {
             let Record::Message { header, data } = record else { return Ok(()) };
             match channels.get(header.channel_id) {
-                Some(channel) => {
-                    visit(Message { channel, batch: header.sequence, log_time: header.log_time, publish_time: header.publish_time, json: &data })
-                }
+                Some(channel) => visit(Message {
+                    channel,
+                    batch: header.sequence,
+                    log_time: header.log_time,
+                    publish_time: header.publish_time,
+                    json: &data,
+                }),
                 // What other programs have added is theirs.
                 None => Ok(()),
             }

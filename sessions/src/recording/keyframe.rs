@@ -9,8 +9,8 @@ use super::wire::{Differential, Measured, Pages};
 use crate::bounded::{at_most, keep};
 use crate::limits::{CALL_CHARACTERS, CANARY_VIOLATIONS, FLAGS_PER_SESSION, LARGEST_BATCH, POOLS, SESSIONS};
 use crate::{
-    Event, EventKind, Graph, Hazard, Hello, LastWrites, Log, Metric, PageRef, Session, SessionId, State, Step, ToggleName,
-    ToggleValue, Totals,
+    Event, EventKind, Graph, Hazard, Hello, LastWrites, Log, Metric, PageRef, Session, SessionId, State, Step,
+    ToggleName, ToggleValue, Totals,
 };
 
 /// Beyond any honest count, and small enough that counting on from it cannot overflow.

@@ -7,7 +7,8 @@ use std::{
 };
 
 use coalmine_sessions::{
-    Ack, Command, CommandId, CommandKind, Event, EventKind, EventReceiver, History, State, ToggleName, ToggleValue,
+    Ack, Command, CommandId, CommandKind, Event, EventKind, EventReceiver, History, State, TakesEffect, ToggleName,
+    ToggleValue,
 };
 
 use super::{Move, Place};
@@ -36,12 +37,15 @@ pub(in crate::console) struct Live {
     /// Commands sent and not yet answered, oldest first.
     unanswered: Vec<Command>,
     pub(in crate::console) held: bool,
+    /// The last command that held or released the target: a step that was asked for before is answered after it.
+    held_by: CommandId,
     pub(in crate::console) pace: Option<f64>,
     pub(in crate::console) gone: bool,
     pub(in crate::console) ask_first: bool,
     pub(in crate::console) recorder: Option<Recorder>,
     /// Events taken from the target and not yet folded.
     backlog: VecDeque<Event>,
+    behind: bool,
 }
 
 impl Live {
@@ -61,11 +65,13 @@ impl Live {
             next_command: 1,
             unanswered: Vec::new(),
             held: false,
+            held_by: 0,
             pace,
             gone: false,
             ask_first,
             recorder: None,
             backlog: VecDeque::new(),
+            behind: false,
         }
     }
 
@@ -76,12 +82,24 @@ impl Live {
 
     /// Folds for a few milliseconds what the target said. Says whether that was anything, and pushes answers to commands.
     pub(in crate::console) fn fold(&mut self, answered: &mut Vec<Answered>) -> bool {
-        self.events.drain(&mut self.drained);
-        self.backlog.extend(self.drained.drain(..));
         let until = Instant::now() + FOLDING;
-        let any = !self.backlog.is_empty();
-        // The clock is read once for many events: an event may take well under a microsecond.
-        while !self.backlog.is_empty() && Instant::now() < until {
+        let mut any = false;
+        self.behind = false;
+        loop {
+            // Only once all is folded: the queue knows what to drop when a reader is slow, and a backlog does not.
+            if self.backlog.is_empty() {
+                self.events.drain(&mut self.drained);
+                self.backlog.extend(self.drained.drain(..));
+            }
+            if self.backlog.is_empty() {
+                break;
+            }
+            any = true;
+            // The clock is read once for many events: an event may take well under a microsecond.
+            if Instant::now() >= until {
+                self.behind = true;
+                break;
+            }
             for event in self.backlog.drain(..self.backlog.len().min(64)) {
                 let event = Arc::new(event);
                 self.state.apply(&event);
@@ -89,9 +107,13 @@ impl Live {
                     let at = self.unanswered.iter().position(|command| command.id == ack.command);
                     if let Some(command) = at.map(|at| self.unanswered.remove(at)) {
                         match (&ack.outcome, &command.kind) {
-                            (Ok(_), CommandKind::Hold(hold)) => self.held = *hold,
+                            (Ok(_), CommandKind::Hold(hold)) if command.id > self.held_by => {
+                                (self.held, self.held_by) = (*hold, command.id);
+                            }
                             // One step, then hold.
-                            (Ok(_), CommandKind::SingleStep) => self.held = true,
+                            (Ok(_), CommandKind::SingleStep) if command.id > self.held_by => {
+                                (self.held, self.held_by) = (true, command.id);
+                            }
                             (Ok(_), CommandKind::Pace(pace)) => self.pace = *pace,
                             _ => {}
                         }
@@ -109,12 +131,12 @@ impl Live {
 
     /// Whether the target has ended and everything it said is folded.
     pub(in crate::console) fn has_ended(&self) -> bool {
-        self.events.is_closed() && self.backlog.is_empty()
+        self.events.is_closed() && !self.behind
     }
 
-    /// Whether there is more to fold.
+    /// Whether folding ended before everything was folded.
     pub(in crate::console) fn behind(&self) -> bool {
-        !self.backlog.is_empty()
+        self.behind
     }
 
     /// Sends a command and gives its identity; a sentence says why it cannot.
@@ -160,6 +182,26 @@ impl Live {
         self.unanswered.is_empty()
     }
 
+    /// The identity that the next command will have.
+    pub(in crate::console) fn next_command(&self) -> CommandId {
+        self.next_command
+    }
+
+    /// Whether every request from this one on is answered.
+    pub(in crate::console) fn is_answered_since(&self, since: CommandId) -> bool {
+        self.unanswered.iter().all(|command| command.id < since)
+    }
+
+    /// Whether one of the requests from this one on has to wait until running sessions have drained.
+    pub(in crate::console) fn drains_since(&self, since: CommandId) -> bool {
+        self.unanswered.iter().any(|command| match command.kind {
+            CommandKind::SetToggle(name, _) => {
+                command.id >= since && name.spec().takes_effect == TakesEffect::AfterDrain
+            }
+            _ => false,
+        })
+    }
+
     pub(in crate::console) fn pinned(&self) -> Option<&State> {
         self.pinned.as_ref().map(|(_, state)| &**state)
     }
@@ -187,16 +229,15 @@ impl Live {
     }
 
     pub(in crate::console) fn go(&mut self, to: Move) -> Result<(), String> {
-        let (Some(oldest), Some(newest), Some(step)) =
-            (self.history.oldest_step(), self.history.newest_step(), self.step())
-        else {
+        if to == Move::To(Place::Now) {
+            self.pinned = None;
+            return Ok(());
+        }
+        let (Some(oldest), Some(newest)) = (self.history.oldest_step(), self.history.newest_step()) else {
             return Err("The target has not run a step yet.".to_owned());
         };
+        let step = self.step().unwrap_or(newest);
         let step = match to {
-            Move::To(Place::Now) => {
-                self.pinned = None;
-                return Ok(());
-            }
             Move::Back => step.checked_sub(1).ok_or("Step 0 is the first there is.")?,
             Move::Forward if self.pinned.is_none() => return Err("This is the newest step.".to_owned()),
             Move::Forward => (step + 1).min(newest),
@@ -205,23 +246,20 @@ impl Live {
             }
             Move::To(Place::Step(step)) => step,
             Move::To(Place::First) => oldest,
-            Move::To(Place::Last) => newest,
+            Move::To(Place::Last | Place::Now) => newest,
             Move::To(Place::Corruption) => {
                 self.history.first_corruption().ok_or("No flag is among the steps that are kept.")?
             }
             Move::PreviousAnomaly => self.history.previous_anomaly(step).ok_or_else(|| {
                 format!("Nothing was wrong between step {oldest}, the oldest that is kept, and this one.")
             })?,
-            Move::NextAnomaly => {
-                self.history.next_anomaly(step).ok_or("Nothing has been wrong since this step.")?
-            }
+            Move::NextAnomaly => self.history.next_anomaly(step).ok_or("Nothing has been wrong since this step.")?,
             Move::Time(time_ns) => {
                 self.history.step_at_time(time_ns).ok_or("No step that is kept had begun by that time.")?
             }
-            Move::LastWrite(page) => self
-                .history
-                .last_write_of(page, step)
-                .ok_or("No write of this page before this step is known.")?,
+            Move::LastWrite(page) => {
+                self.history.last_write_of(page, step).ok_or("No write of this page before this step is known.")?
+            }
         };
         let state = self.history.state_at(step).ok_or_else(|| {
             format!("Step {step} is no longer kept: the oldest is {oldest}. A recording (`:record`) keeps everything.")

@@ -5,6 +5,7 @@ mod replayed;
 
 use std::sync::mpsc;
 
+use coalmine_panes::PaneId;
 use coalmine_sessions::{Command, CommandKind, EventReceiver, PageRef, State};
 
 use super::command::Place;
@@ -68,6 +69,11 @@ impl Source {
             Self::Live(live) => live.pinned().unwrap_or(&live.state),
             Self::Replay(replay) => replay.state(),
         }
+    }
+
+    /// What a pane draws from: the toggles are controls, which always show, and act on, what is so now.
+    pub(super) fn of(&self, pane: PaneId) -> &State {
+        if pane == PaneId::Toggles { self.now() } else { self.shown() }
     }
 
     /// The step that is shown.

@@ -31,7 +31,9 @@ impl Replayed {
         let now = &self.view;
         let answered = now.answered != before.answered;
         let moved = !Arc::ptr_eq(&now.state, &before.state) || now.playing != before.playing;
-        (answered || moved, now.message.clone().filter(|_| answered))
+        // A message without a request says why playing has stopped.
+        let said = answered || now.message != before.message;
+        (said || moved, now.message.clone().filter(|_| said))
     }
 
     pub(in crate::console) fn state(&self) -> &State {
