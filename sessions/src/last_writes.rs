@@ -86,7 +86,8 @@ mod tests {
         assert!(writes.set(2, 0) && writes.set(5, u64::MAX) && !writes.set(6, 1));
         writes.fill(3..5, 7);
         writes.fill(9..20, 7);
-        writes.fill(5..2, 7);
+        let (start, end) = (5, 2);
+        writes.fill(start..end, 7);
         let steps: Vec<_> = writes.iter().collect();
         assert_eq!(steps, [None, None, Some(0), Some(7), Some(7), Some(u64::MAX - 1)]);
         assert_eq!(writes.runs(), [(2, 1, 0), (3, 2, 7), (5, 1, u64::MAX - 1)]);

@@ -315,7 +315,7 @@ impl App {
     /// Opens the line on which a filter is typed.
     pub(super) fn open_filter(&mut self) {
         let filter = self.views.pane(self.arrangement.focus).filter().map(Filter::text);
-        let prompt = PromptOverlay::new(PromptKind::Filter, filter.unwrap_or_default().as_ref());
+        let prompt = PromptOverlay::new(PromptKind::Filter, filter.unwrap_or_default());
         self.overlay = Some(Overlay::Prompt(Box::new(prompt)));
     }
 

@@ -96,7 +96,7 @@ impl App {
         let state = self.source.now();
         if playing.answer == Some(id) {
             playing.answer = None;
-            playing.player.answered(outcome.map(|step| *step).map_err(|reason| reason.as_str()), state);
+            playing.player.answered(outcome.copied().map_err(|reason| reason.as_str()), state);
         } else if playing.step == Some(id) {
             playing.step = None;
             match outcome {
