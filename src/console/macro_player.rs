@@ -2,7 +2,7 @@
 
 use coalmine_sessions::{
     CommandId, CommandKind, Danger, Sanitized,
-    macros::{ConsoleOutcome, Line, Macro, MacroLine, Outcome, Player, Request, Verdict, WAIT_STEPS},
+    macros::{ConsoleOutcome, Line, Macro, Outcome, Player, Request, Verdict, WAIT_STEPS},
 };
 
 use super::{
@@ -281,11 +281,10 @@ impl App {
         let failed = report.outcomes.iter().find(|outcome| outcome.verdict == Verdict::Failed);
         match (failed, &report.outcomes[..]) {
             (Some(outcome), _) => self.warn(explain(outcome)),
-            (None, [only])
-                if matches!(playing.player.script().lines[..], [MacroLine { line: Line::Expect(_), .. }]) =>
-            {
-                self.inform(format!("`{}` holds: {}", only.text, only.detail));
-            }
+            (None, [only]) => match playing.player.script().lines[0].line {
+                Line::Expect(_) | Line::Wait { .. } => self.inform(format!("`{}` holds: {}", only.text, only.detail)),
+                _ => self.inform(format!("`{}` is done.", only.text)),
+            },
             (None, _) => self.inform(report.verdict()),
         }
         self.dirty = true;

@@ -23,7 +23,7 @@ fn the_target_is_changed_held_and_stepped() {
     terminal.line("hold");
     terminal.shows(&["HELD"]);
     terminal.line("step 3");
-    terminal.shows(&["HELD", "`step 3` holds"]);
+    terminal.shows(&["HELD", "`step 3` is done."]);
     terminal.line("expect step >= 3");
     terminal.shows(&["`expect step >= 3` holds"]);
     terminal.line("run");

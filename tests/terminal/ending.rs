@@ -36,9 +36,9 @@ fn a_panic_under_a_macro_and_an_overlay_restores_the_terminal() {
     home.write("endless.macro", "wait step >= 100000000\n");
     let mut terminal = Start::engine(80, 24, &["--macro", "endless.macro"]).home(&home).open();
     terminal.shows(&[" MACRO "]);
-    terminal.keys("\x10");
-    terminal.shows(&["Commands"]);
-    terminal.keys("debug.panic\r");
+    terminal.keys(":debug.panic");
+    terminal.shows(&[":debug.panic"]);
+    terminal.keys("\r");
     let left = terminal.left();
     left.assert_restored(101);
     assert!(left.printed().contains("`debug.panic` was asked for"), "{}", left.printed());

@@ -52,7 +52,14 @@ fn what_was_recorded_is_replayed() {
 
 #[test]
 fn a_recording_that_cannot_be_begun_is_said() {
-    let mut terminal = Start::engine(160, 48, &["--record", "nowhere/run.mcap"]).open();
+    let left = Start::engine(160, 48, &["--record", "nowhere/run.mcap"]).open().left();
+    assert_eq!(left.restored, Ok(()), "{}", left.text);
+    assert_eq!(left.code, 2, "{}", left.text);
+    assert!(left.text.contains("nowhere is no directory to record into."), "{}", left.text);
+
+    let mut terminal = Start::engine(160, 48, &[]).open();
+    terminal.shows(&["running"]);
+    terminal.line("record nowhere/run.mcap");
     terminal.shows(&["Could not create nowhere/run.mcap"]);
     terminal.keys("q");
     terminal.left().assert_clean(0);
