@@ -94,6 +94,7 @@ fn main() {
     let mut app = App::new(Target::Live { events, commands, ask_first: false }, ConsoleOptions::default());
     let area = Rect::new(0, 0, 200, 60);
     let mut buffer = Buffer::empty(area);
+    let mut drawn = Vec::new();
     println!("hour  resident MB  us a step");
     let (mut rounds, mut begin, mut first) = (0, Instant::now(), 0);
     for hour in 0..HOURS {
@@ -109,7 +110,9 @@ fn main() {
             }
             while app.fold() {}
             buffer.reset();
+            let drawing = Instant::now();
             app.draw(area, &mut buffer);
+            drawn.push(drawing.elapsed());
             rounds += 1;
         }
         let us = begin.elapsed().as_secs_f64() * 1e6 / STEPS_AN_HOUR as f64;
@@ -119,5 +122,8 @@ fn main() {
             first = resident();
         }
     }
+    drawn.sort_unstable();
+    let [median, p99] = [50, 99].map(|percent| drawn[drawn.len() * percent / 100].as_secs_f64() * 1e3);
+    println!("draw at 200x60, {} frames: median {median:.2} ms, p99 {p99:.2} ms", drawn.len());
     println!("grown since the first hour: {} MB", resident() as i64 - first as i64);
 }
