@@ -274,10 +274,7 @@ impl App {
     pub(super) fn freeze(&mut self) -> Result<(), String> {
         match &mut self.source {
             Source::Live(live) => live.freeze(),
-            Source::Replay(replay) => {
-                let request = if replay.view().playing { ReplayRequest::Pause } else { ReplayRequest::Play };
-                replay.ask(request);
-            }
+            Source::Replay(replay) => replay.switch(),
         }
         Ok(())
     }

@@ -13,20 +13,22 @@ pub(in crate::console) struct Replayed {
     view: ReplayView,
     /// The speed once every request is carried out.
     asked_speed: f64,
+    /// Whether it plays once every request is carried out.
+    asked_playing: bool,
 }
 
 impl Replayed {
     pub(in crate::console) fn new(handle: ReplayHandle) -> Self {
         let view = handle.latest();
-        let asked_speed = view.speed;
-        Self { handle, view, asked_speed }
+        let (asked_speed, asked_playing) = (view.speed, view.playing);
+        Self { handle, view, asked_speed, asked_playing }
     }
 
     /// Takes over what the reading thread has reached. Says whether that is news, and what it had to say.
     pub(in crate::console) fn poll(&mut self) -> (bool, Option<String>) {
         let before = std::mem::replace(&mut self.view, self.handle.latest());
         if self.is_answered() {
-            self.asked_speed = self.view.speed;
+            (self.asked_speed, self.asked_playing) = (self.view.speed, self.view.playing);
         }
         let now = &self.view;
         let answered = now.answered != before.answered;
@@ -58,9 +60,17 @@ impl Replayed {
         self.asked_speed
     }
 
+    /// Plays it or pauses it, whichever it will not be doing.
+    pub(in crate::console) fn switch(&mut self) {
+        self.ask(if self.asked_playing { ReplayRequest::Pause } else { ReplayRequest::Play });
+    }
+
     pub(in crate::console) fn ask(&mut self, request: ReplayRequest) {
-        if let ReplayRequest::Speed(speed) = request {
-            self.asked_speed = speed;
+        match request {
+            ReplayRequest::Speed(speed) => self.asked_speed = speed,
+            ReplayRequest::Play => self.asked_playing = true,
+            ReplayRequest::Step(_) | ReplayRequest::Time(_) => {}
+            _ => self.asked_playing = false,
         }
         self.handle.ask(request);
     }
