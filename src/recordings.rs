@@ -41,8 +41,8 @@ impl fmt::Display for Listed {
                 let (steps, anomalies) = (contents.steps, contents.anomalies);
                 write!(f, "{}, {steps} steps, {anomalies} anomalies", manifest.target)?;
                 match contents.first_corruption {
-                    Some(step) => write!(f, ", first wrong text at step {step}"),
-                    None => write!(f, ", no wrong text"),
+                    Some(step) => write!(f, ", first flag at step {step}"),
+                    None => write!(f, ", no flag raised"),
                 }
             }
         }

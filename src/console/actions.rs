@@ -331,7 +331,8 @@ impl App {
     pub(super) fn copy(&mut self) -> Result<(), String> {
         let focus = self.arrangement.focus;
         let state = self.source.of(focus);
-        let row = self.views.pane(focus).selected_row(state).ok_or("No row is selected.")?;
+        let row =
+            self.views.pane(focus).selected_row(state).ok_or("No row is selected: pick one with j or k first.")?;
         self.ask(Request::Copy(row));
         self.inform("The row is in the clipboard, if the terminal takes OSC 52.".to_owned());
         Ok(())

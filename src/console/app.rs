@@ -492,7 +492,9 @@ impl App {
             Ink::Warning => tracing::warn!(message = text.as_str()),
             _ => tracing::info!(message = text.as_str()),
         }
-        self.message = Some(Message { text, ink, until: Instant::now() + MESSAGE });
+        // What went well need not be read to its end.
+        let shown = if ink == Ink::Warning { MESSAGE } else { MESSAGE / 2 };
+        self.message = Some(Message { text, ink, until: Instant::now() + shown });
         self.dirty = true;
     }
 
@@ -576,8 +578,8 @@ impl App {
         let theme = self.theme;
         let scene = |pane: PaneId| Scene { state: self.source.of(pane), theme, focused: pane == focus };
         let toggles = &self.views.toggles;
-        let recording = self.recording_macro.is_some();
-        bars::draw_status(scene(PaneId::Overview), toggles, &self.source, recording, layout.status, buffer);
+        let marked = (self.recording_macro.is_some(), self.arrangement.zoomed);
+        bars::draw_status(scene(PaneId::Overview), toggles, &self.source, marked, layout.status, buffer);
         if let Some(tabs) = layout.tabs {
             bars::draw_tabs(theme, focus, tabs, buffer);
         }
@@ -603,6 +605,8 @@ impl App {
                 let next = self.options.keymap.continuations(&self.pressed, focus);
                 bars::draw_continuations(theme, &self.pressed, next, layout.keys, buffer);
             }
+            // While a menu is open it says itself what keys do.
+            (None, _) if matches!(self.overlay, Some(Overlay::Menu(_))) => {}
             (None, _) => bars::draw_keys(theme, &self.options.keymap, focus, &self.source, layout.keys, buffer),
         }
         if let Some(overlay) = &mut self.overlay {

@@ -21,7 +21,7 @@ pub struct Arrangement {
     pub shape: Shape,
     /// Which has the keys.
     pub focus: PaneId,
-    /// Whether it has the screen to itself.
+    /// Whether it has the screen to itself; that is for the moment, and not stored.
     pub zoomed: bool,
 }
 
@@ -29,7 +29,6 @@ pub struct Arrangement {
 #[serde(deny_unknown_fields)]
 struct Stored {
     focus: String,
-    zoomed: bool,
     shape: Shape,
 }
 
@@ -40,7 +39,7 @@ impl Arrangement {
         let mut text = String::new();
         File::open(path).ok()?.take(LONGEST).read_to_string(&mut text).ok()?;
         let stored: Stored = toml::from_str(&text).ok()?;
-        Some(Self { shape: stored.shape, focus: pane_named(&stored.focus)?, zoomed: stored.zoomed })
+        Some(Self { shape: stored.shape, focus: pane_named(&stored.focus)?, zoomed: false })
     }
 
     /// Stores it.
@@ -48,7 +47,7 @@ impl Arrangement {
     /// # Errors
     /// When the file cannot be written.
     pub fn store(self, path: &Path) -> io::Result<()> {
-        let stored = Stored { focus: self.focus.name().to_owned(), zoomed: self.zoomed, shape: self.shape };
+        let stored = Stored { focus: self.focus.name().to_owned(), shape: self.shape };
         let text = toml::to_string(&stored).map_err(io::Error::other)?;
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory)?;
@@ -66,10 +65,10 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("coalmine-arrangement-{}", std::process::id()));
         let path = directory.join("deep/one.toml");
         let shape = Shape { left: -4, log: 2, ..Shape::default() };
-        let arrangement = Arrangement { shape, focus: PaneId::Canary, zoomed: true };
+        let arrangement = Arrangement { shape, focus: PaneId::Canary, zoomed: false };
         arrangement.store(&path).unwrap();
         assert_eq!(Arrangement::load(&path), Some(arrangement));
-        for wrong in ["", "focus = 3", "focus = \"nowhere\"\nzoomed = false\n[shape]", "\u{0}"] {
+        for wrong in ["", "focus = 3", "focus = \"nowhere\"\n[shape]", "\u{0}"] {
             std::fs::write(&path, wrong).unwrap();
             assert_eq!(Arrangement::load(&path), None, "{wrong:?}");
         }

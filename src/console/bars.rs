@@ -20,20 +20,20 @@ pub(super) fn draw_status(
     scene: Scene<'_>,
     toggles: &TogglesView,
     source: &Source,
-    recording_macro: bool,
+    (recording_macro, zoomed): (bool, bool),
     area: Rect,
     buffer: &mut Buffer,
 ) {
     let mut pen = Pen::new(buffer, area, 0);
     pen.skip(1);
-    draw_marks(&mut pen, scene, source, recording_macro);
+    draw_marks(&mut pen, scene, source, recording_macro, zoomed);
     if area.height > 1 {
+        draw_counts(&mut pen, scene);
+        let mut pen = Pen::new(buffer, area, 1);
+        pen.skip(1);
         draw_mode(&mut pen, scene, toggles);
         draw_pace(&mut pen, scene, source);
         draw_identity(&mut pen, scene);
-        let mut pen = Pen::new(buffer, area, 1);
-        pen.skip(1);
-        draw_counts(&mut pen, scene);
     } else {
         draw_counts(&mut pen, scene);
         draw_mode(&mut pen, scene, toggles);
@@ -42,7 +42,7 @@ pub(super) fn draw_status(
     }
 }
 
-fn draw_marks(pen: &mut Pen<'_>, scene: Scene<'_>, source: &Source, recording_macro: bool) {
+fn draw_marks(pen: &mut Pen<'_>, scene: Scene<'_>, source: &Source, recording_macro: bool, zoomed: bool) {
     let banner = scene.theme.ink(Ink::Banner);
     let warning = scene.theme.ink(Ink::Warning);
     match source {
@@ -71,6 +71,9 @@ fn draw_marks(pen: &mut Pen<'_>, scene: Scene<'_>, source: &Source, recording_ma
                 };
             }
         }
+    }
+    if zoomed {
+        pen.text(scene.theme.ink(Ink::Pending), "ZOOM").skip(2);
     }
     if recording_macro {
         pen.text(warning, "REC MACRO").skip(2);
@@ -174,7 +177,10 @@ fn draw_identity(pen: &mut Pen<'_>, scene: Scene<'_>) {
     pen.skip(room.saturating_sub(whole));
     let dim = theme.ink(Ink::Dim);
     for (index, (part, width)) in parts.into_iter().zip(widths).enumerate() {
-        if index > 0 && pen.room() > 4 {
+        if index > 0 {
+            if pen.room() < 8 {
+                return;
+            }
             pen.put(theme.ink(Ink::Rule), format_args!(" {dot} "));
         }
         let room = pen.room().saturating_sub(1);

@@ -49,7 +49,14 @@ pub(super) fn complete<'a>(line: &str, marks: impl Iterator<Item = &'a str>) -> 
     let all: Vec<Candidate> = match parameter.kind {
         Kind::Pane => PaneId::ALL.into_iter().map(|pane| candidate(pane.name(), "")).collect(),
         Kind::Choice(words) => words.iter().map(|word| candidate(word, "")).collect(),
-        Kind::Place => ["first", "last", "corruption", "now"].map(|word| candidate(word, "")).into(),
+        Kind::Place => [
+            ("first", "the first step that is known"),
+            ("last", "the last step that is known"),
+            ("corruption", "the step at whose end the first wrong text was seen"),
+            ("now", "wherever the target is"),
+        ]
+        .map(|(word, note)| candidate(word, note))
+        .into(),
         Kind::Mark => marks.map(|mark| candidate(&language::word(mark), "")).collect(),
         Kind::Macro => SHIPPED.iter().map(|(name, _)| candidate(&format!("{SHIPPED_PREFIX}{name}"), "")).collect(),
         Kind::Toggle => {

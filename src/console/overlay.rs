@@ -322,7 +322,8 @@ impl Overlay {
         match self {
             Self::Menu(menu) => {
                 let MenuOverlay { view, title, query, entries, shown, .. } = &mut **menu;
-                let menu = Menu { title, query: query.text(), entries, shown, hint: "enter runs   esc closes" };
+                let hint = if query.text().is_empty() { "enter runs   esc closes" } else { "enter runs   esc clears" };
+                let menu = Menu { title, query: query.text(), entries, shown, hint };
                 view.draw(menu, theme, screen, buffer);
             }
             Self::Prompt(prompt) => {

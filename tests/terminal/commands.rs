@@ -138,7 +138,7 @@ fn a_row_is_copied_through_the_terminal() {
     terminal.shows(&["━ 2 Sessions "]);
     let sent = terminal.sent();
     terminal.keys("y");
-    terminal.shows(&["No row is selected."]);
+    terminal.shows(&["No row is selected: pick one with j or k first."]);
     terminal.keys("jy");
     terminal.sends(sent, b"\x1b]52;c;");
     terminal.shows(&["The row is in the clipboard"]);
