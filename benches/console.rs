@@ -3,48 +3,20 @@
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot set itself up has failed")]
 #![allow(missing_docs, reason = "criterion's macros make items without")]
 
+#[path = "support/engine.rs"]
+mod engine;
+
 use std::hint::black_box;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use coalmine::console::{App, ConsoleOptions, Target};
-use coalmine::engine::{Engine, EngineOptions, OVERLAP_ROWS, ServedShape};
-use coalmine::{DEMO_MODEL, demo_checkpoint};
-use coalmine_kernels::Compute;
-use coalmine_kernels::math::Cpu;
-use coalmine_kernels::virtual_gpu::CostProfile;
-use coalmine_sessions::{Event, EventKind, State, Toggles, event_queue};
+use coalmine_sessions::{Event, EventKind, State, event_queue};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::{buffer::Buffer, layout::Rect};
 
-const STEPS: usize = 160;
-
-/// What an engine with 80 sessions says in its first steps.
-fn events() -> Vec<Event> {
-    let (sender, receiver) = event_queue(1 << 20);
-    let options = EngineOptions {
-        model: DEMO_MODEL.to_owned(),
-        concurrency: 80,
-        sessions: None,
-        turns: 6,
-        seed: 1,
-        toggles: Toggles::default(),
-        oracle: true,
-        overlap_rows: OVERLAP_ROWS,
-        profile: CostProfile::h200(),
-        served: ServedShape::FLASH,
-        costs: Vec::new(),
-        compute: Compute { cpu: Cpu::detect(), workers: 2 },
-    };
-    let mut engine = Engine::new(&demo_checkpoint().unwrap(), options, Arc::new(sender)).unwrap();
-    for _ in 0..STEPS {
-        engine.advance().unwrap();
-    }
-    let mut events = Vec::new();
-    receiver.drain(&mut events);
-    events
-}
+const STEPS: u64 = 160;
 
 fn spans(events: &[Event]) -> u64 {
     let count = |event: &Event| match &event.kind {
@@ -55,7 +27,7 @@ fn spans(events: &[Event]) -> u64 {
 }
 
 fn fold(criterion: &mut Criterion) {
-    let events = events();
+    let events = engine::events(STEPS);
     let mut group = criterion.benchmark_group("fold");
     group.warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(3)).sample_size(30);
     let all = |events: Vec<Event>| {
@@ -84,7 +56,7 @@ fn fold(criterion: &mut Criterion) {
 }
 
 fn draw(criterion: &mut Criterion) {
-    let events = events();
+    let events = engine::events(STEPS);
     let mut group = criterion.benchmark_group("draw, 200x60");
     group.warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(3)).sample_size(50);
     let area = Rect::new(0, 0, 200, 60);

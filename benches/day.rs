@@ -4,48 +4,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot set itself up has failed")]
 
-use std::sync::{Arc, mpsc};
+#[path = "support/engine.rs"]
+mod engine;
+
+use std::sync::mpsc;
 use std::time::Instant;
 
 use coalmine::console::{App, ConsoleOptions, Target};
-use coalmine::engine::{Engine, EngineOptions, OVERLAP_ROWS, ServedShape};
-use coalmine::{DEMO_MODEL, demo_checkpoint};
-use coalmine_kernels::Compute;
-use coalmine_kernels::math::Cpu;
-use coalmine_kernels::virtual_gpu::CostProfile;
-use coalmine_sessions::{Event, EventKind, Toggles, event_queue};
+use coalmine_sessions::{Event, EventKind, event_queue};
 use ratatui::{buffer::Buffer, layout::Rect};
 
 /// Steps of the engine's that the day is made of, over and over.
 const RECORDED: u64 = 400;
 const STEPS_AN_HOUR: u64 = 3_600 * 20;
 const HOURS: u64 = 24;
-
-/// What an engine with 80 sessions says in its first steps.
-fn template() -> Vec<Event> {
-    let (sender, receiver) = event_queue(1 << 20);
-    let options = EngineOptions {
-        model: DEMO_MODEL.to_owned(),
-        concurrency: 80,
-        sessions: None,
-        turns: 6,
-        seed: 1,
-        toggles: Toggles::default(),
-        oracle: true,
-        overlap_rows: OVERLAP_ROWS,
-        profile: CostProfile::h200(),
-        served: ServedShape::FLASH,
-        costs: Vec::new(),
-        compute: Compute { cpu: Cpu::detect(), workers: 2 },
-    };
-    let mut engine = Engine::new(&demo_checkpoint().unwrap(), options, Arc::new(sender)).unwrap();
-    let mut events = Vec::new();
-    for _ in 0..RECORDED {
-        engine.advance().unwrap();
-    }
-    receiver.drain(&mut events);
-    events
-}
 
 /// The same event a number of rounds later: later steps, later times, other sessions.
 fn later(event: &Event, rounds: u64) -> Event {
@@ -88,7 +60,7 @@ fn resident() -> u64 {
 }
 
 fn main() {
-    let template = template();
+    let template = engine::events(RECORDED);
     let (sender, events) = event_queue(1 << 16);
     let (commands, _asked) = mpsc::channel();
     let mut app = App::new(Target::Live { events, commands, ask_first: false }, ConsoleOptions::default());

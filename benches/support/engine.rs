@@ -1,0 +1,36 @@
+//! What an embedded engine says, for benchmarks of those who listen.
+
+use std::sync::Arc;
+
+use coalmine::engine::{Engine, EngineOptions, OVERLAP_ROWS, ServedShape};
+use coalmine::{DEMO_MODEL, demo_checkpoint};
+use coalmine_kernels::Compute;
+use coalmine_kernels::math::Cpu;
+use coalmine_kernels::virtual_gpu::CostProfile;
+use coalmine_sessions::{Event, Toggles, event_queue};
+
+/// What an engine with 80 sessions says in its first steps.
+pub(crate) fn events(steps: u64) -> Vec<Event> {
+    let (sender, receiver) = event_queue(1 << 20);
+    let options = EngineOptions {
+        model: DEMO_MODEL.to_owned(),
+        concurrency: 80,
+        sessions: None,
+        turns: 6,
+        seed: 1,
+        toggles: Toggles::default(),
+        oracle: true,
+        overlap_rows: OVERLAP_ROWS,
+        profile: CostProfile::h200(),
+        served: ServedShape::FLASH,
+        costs: Vec::new(),
+        compute: Compute { cpu: Cpu::detect(), workers: 2 },
+    };
+    let mut engine = Engine::new(&demo_checkpoint().unwrap(), options, Arc::new(sender)).unwrap();
+    for _ in 0..steps {
+        engine.advance().unwrap();
+    }
+    let mut events = Vec::new();
+    receiver.drain(&mut events);
+    events
+}
