@@ -17,6 +17,7 @@ use ratatui::{buffer::Buffer, layout::Rect};
 /// Steps of the engine's that the day is made of, over and over.
 const RECORDED: u64 = 400;
 const STEPS_AN_HOUR: u64 = 3_600 * 20;
+/// Hours of the day, unless a number is given: `cargo bench --bench day -- 2`.
 const HOURS: u64 = 24;
 
 /// The same event a number of rounds later: later steps, later times, other sessions.
@@ -69,7 +70,8 @@ fn main() {
     let mut drawn = Vec::new();
     println!("hour  resident MB  us a step");
     let (mut rounds, mut begin, mut first) = (0, Instant::now(), 0);
-    for hour in 0..HOURS {
+    let hours = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(HOURS);
+    for hour in 0..hours {
         while rounds * RECORDED < (hour + 1) * STEPS_AN_HOUR {
             for event in &template {
                 let event = if rounds == 0 { event.clone() } else { later(event, rounds) };

@@ -316,7 +316,7 @@ fn what_plays_too_much_is_refused() {
 
 #[test]
 fn a_player_asks_for_what_each_line_needs() {
-    let mut player = Player::new(parsed("wait step >= 1\noverlap\nfocus.timeline\nstep 2\nexpect step == 9\nmark end"));
+    let mut player = Player::new(parsed("wait step >= 1\ntoggle overlap\nfocus.timeline\nstep 2\nexpect step == 9\nmark end"));
     let mut state = state(0);
     assert_eq!(player.poll(&state), Request::Advance);
     assert_eq!(player.poll(&state), Request::Advance);
@@ -345,7 +345,7 @@ fn a_player_asks_for_what_each_line_needs() {
         lines,
         [
             "✓ test.macro:1 wait step >= 1  [step was 1]  step 1 (+1)",
-            "✓ test.macro:2 overlap  [from step 2 on]  step 1",
+            "✓ test.macro:2 toggle overlap  [from step 2 on]  step 1",
             "- test.macro:3 focus.timeline  [no console]  step 1",
             "✓ test.macro:4 step 2  step 3 (+2)",
             "✗ test.macro:5 expect step == 9  [step was 3, expected == 9]  step 3",
