@@ -316,7 +316,8 @@ fn what_plays_too_much_is_refused() {
 
 #[test]
 fn a_player_asks_for_what_each_line_needs() {
-    let mut player = Player::new(parsed("wait step >= 1\ntoggle overlap\nfocus.timeline\nstep 2\nexpect step == 9\nmark end"));
+    let mut player =
+        Player::new(parsed("wait step >= 1\ntoggle overlap\nfocus.timeline\nstep 2\nexpect step == 9\nmark end"));
     let mut state = state(0);
     assert_eq!(player.poll(&state), Request::Advance);
     assert_eq!(player.poll(&state), Request::Advance);
