@@ -5,11 +5,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
-use coalmine::engine::{EngineOptions, OVERLAP_ROWS, ServedShape};
-use coalmine::{DEMO_MODEL, demo_checkpoint, headless};
+use coalmine::engine::EngineOptions;
+use coalmine::{demo_checkpoint, headless};
 use coalmine_kernels::Compute;
 use coalmine_kernels::math::Cpu;
-use coalmine_kernels::virtual_gpu::CostProfile;
 use coalmine_sessions::{Summary, ToggleAssignment, Toggles};
 
 const SESSIONS: u64 = 80;
@@ -22,20 +21,15 @@ fn run(assignments: &[&str], sessions: u64, concurrency: usize, turns: u32) -> S
         let assignment = ToggleAssignment::parse(assignment).unwrap();
         toggles.set(assignment.name, assignment.value).unwrap();
     }
+    // The tests of this file run beside each other.
+    let compute = Compute { cpu: Cpu::detect(), workers: 1 };
     let options = EngineOptions {
-        model: DEMO_MODEL.to_owned(),
         concurrency,
         sessions: Some(sessions),
         turns,
         seed: SEED,
         toggles,
-        oracle: true,
-        overlap_rows: OVERLAP_ROWS,
-        profile: CostProfile::h200(),
-        served: ServedShape::FLASH,
-        // The tests of this file run beside each other.
-        costs: Vec::new(),
-        compute: Compute { cpu: Cpu::detect(), workers: 1 },
+        ..EngineOptions::incident(compute)
     };
     let (report, _) = headless::run(&demo_checkpoint().unwrap(), options, None, |_| ()).unwrap();
     assert_eq!(report.summary.finished, sessions);

@@ -10,31 +10,17 @@ use std::fs;
 use std::path::Path;
 
 use coalmine::console::known_commands;
-use coalmine::engine::{EngineOptions, OVERLAP_ROWS, ServedShape};
+use coalmine::demo_checkpoint;
+use coalmine::engine::EngineOptions;
 use coalmine::macro_run::{MacroRun, load_macro, play, read_source};
-use coalmine::{DEMO_MODEL, demo_checkpoint};
 use coalmine_kernels::Compute;
 use coalmine_kernels::math::Cpu;
-use coalmine_kernels::virtual_gpu::CostProfile;
-use coalmine_sessions::Toggles;
 use coalmine_sessions::macros::{Macro, Source, Verdict, load};
 
 fn play_on_engine(script: Macro, concurrency: usize, sessions: Option<u64>) -> MacroRun {
-    let options = EngineOptions {
-        model: DEMO_MODEL.to_owned(),
-        concurrency,
-        sessions,
-        turns: 6,
-        seed: 1,
-        toggles: Toggles::default(),
-        oracle: true,
-        overlap_rows: OVERLAP_ROWS,
-        profile: CostProfile::h200(),
-        served: ServedShape::FLASH,
-        costs: Vec::new(),
-        // The tests of this file run beside each other.
-        compute: Compute { cpu: Cpu::detect(), workers: 1 },
-    };
+    // The tests of this file run beside each other.
+    let compute = Compute { cpu: Cpu::detect(), workers: 1 };
+    let options = EngineOptions { concurrency, sessions, ..EngineOptions::incident(compute) };
     play(&demo_checkpoint().unwrap(), options, script, |_| ()).unwrap()
 }
 

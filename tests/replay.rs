@@ -9,15 +9,14 @@ use std::time::{Duration, Instant};
 
 use coalmine::console::{App, ConsoleOptions, Target};
 use coalmine::demo_checkpoint;
-use coalmine::engine::{EngineOptions, OVERLAP_ROWS, ServedShape};
+use coalmine::engine::EngineOptions;
 use coalmine::headless::run_observed;
 use coalmine::playback::{ReplayHandle, ReplayRequest};
 use coalmine_kernels::Compute;
 use coalmine_kernels::math::Cpu;
-use coalmine_kernels::virtual_gpu::CostProfile;
 use coalmine_panes::PaneId;
 use coalmine_sessions::recording::{Manifest, Recording, RecordingWriter};
-use coalmine_sessions::{Event, EventKind, State, Toggles};
+use coalmine_sessions::{Event, EventKind, State};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -33,22 +32,11 @@ impl Incident {
     fn recorded() -> &'static Self {
         static INCIDENT: OnceLock<Incident> = OnceLock::new();
         INCIDENT.get_or_init(|| {
-            let path = std::env::temp_dir().join(format!("coalmine-replay-{}.mcap", std::process::id()));
+            // What lives as long as the process is never dropped, so the file lies where builds leave theirs.
+            let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("replay.mcap");
             let _ = std::fs::remove_file(&path);
-            let options = EngineOptions {
-                model: "demo".to_owned(),
-                concurrency: 80,
-                sessions: Some(80),
-                turns: 4,
-                seed: 5,
-                toggles: Toggles::default(),
-                oracle: true,
-                overlap_rows: OVERLAP_ROWS,
-                profile: CostProfile::h200(),
-                served: ServedShape::FLASH,
-                costs: Vec::new(),
-                compute: Compute { cpu: Cpu::detect(), workers: 2 },
-            };
+            let compute = Compute { cpu: Cpu::detect(), workers: 2 };
+            let options = EngineOptions { sessions: Some(80), turns: 4, seed: 5, ..EngineOptions::incident(compute) };
             let mut writer = RecordingWriter::create(&path, Manifest::default()).unwrap();
             let mut events = Vec::new();
             let mut now = Instant::now();

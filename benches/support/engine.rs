@@ -2,30 +2,16 @@
 
 use std::sync::Arc;
 
-use coalmine::engine::{Engine, EngineOptions, OVERLAP_ROWS, ServedShape};
-use coalmine::{DEMO_MODEL, demo_checkpoint};
+use coalmine::demo_checkpoint;
+use coalmine::engine::{Engine, EngineOptions};
 use coalmine_kernels::Compute;
 use coalmine_kernels::math::Cpu;
-use coalmine_kernels::virtual_gpu::CostProfile;
-use coalmine_sessions::{Event, Toggles, event_queue};
+use coalmine_sessions::{Event, event_queue};
 
 /// What an engine with 80 sessions says in its first steps.
 pub(crate) fn events(steps: u64) -> Vec<Event> {
     let (sender, receiver) = event_queue(1 << 20);
-    let options = EngineOptions {
-        model: DEMO_MODEL.to_owned(),
-        concurrency: 80,
-        sessions: None,
-        turns: 6,
-        seed: 1,
-        toggles: Toggles::default(),
-        oracle: true,
-        overlap_rows: OVERLAP_ROWS,
-        profile: CostProfile::h200(),
-        served: ServedShape::FLASH,
-        costs: Vec::new(),
-        compute: Compute { cpu: Cpu::detect(), workers: 2 },
-    };
+    let options = EngineOptions::incident(Compute { cpu: Cpu::detect(), workers: 2 });
     let mut engine = Engine::new(&demo_checkpoint().unwrap(), options, Arc::new(sender)).unwrap();
     for _ in 0..steps {
         engine.advance().unwrap();

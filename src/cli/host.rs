@@ -8,11 +8,10 @@ use anyhow::Context as _;
 use clap::Args;
 use coalmine_kernels::Compute;
 use coalmine_kernels::math::Cpu;
-use coalmine_kernels::virtual_gpu::CostProfile;
 use coalmine_sessions::{ToggleAssignment, Toggles};
 
 use crate::engine::checkpoint::Checkpoint;
-use crate::engine::{CostFactor, EngineOptions, OVERLAP_ROWS, ServedShape};
+use crate::engine::{CostFactor, EngineOptions};
 use crate::{DEMO_MODEL, demo_checkpoint};
 
 /// What an embedded engine hosts.
@@ -64,31 +63,30 @@ impl HostArguments {
             let assignment = ToggleAssignment::parse(assignment)?;
             toggles.set(assignment.name, assignment.value)?;
         }
-        let model = self.model.as_ref().map_or(DEMO_MODEL.to_owned(), |directory| directory.display().to_string());
-        let mut profile = CostProfile::h200();
-        if let Some(margin) = self.margin_us {
-            profile.incident_margin_us = margin;
-        }
-        Ok(EngineOptions {
-            model,
+        let mut options = EngineOptions {
+            model: self.model_name(),
             concurrency: self.concurrency,
             sessions,
             turns: self.turns,
             seed: self.seed,
             toggles,
             oracle: !self.no_oracle,
-            overlap_rows: OVERLAP_ROWS,
-            profile,
-            served: ServedShape::FLASH,
             costs: self.costs.clone(),
-            compute: compute(self.workers)?,
-        })
+            ..EngineOptions::incident(compute(self.workers)?)
+        };
+        if let Some(margin) = self.margin_us {
+            options.profile.incident_margin_us = margin;
+        }
+        Ok(options)
+    }
+
+    fn model_name(&self) -> String {
+        self.model.as_ref().map_or(DEMO_MODEL.to_owned(), |directory| directory.display().to_string())
     }
 
     /// What the engine hosts, in words that are the same every time.
     pub(super) fn target(&self) -> String {
-        let model = self.model.as_ref().map_or(DEMO_MODEL.to_owned(), |directory| directory.display().to_string());
-        format!("embedded engine, {model}")
+        format!("embedded engine, {}", self.model_name())
     }
 }
 

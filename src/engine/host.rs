@@ -173,11 +173,9 @@ enum Turn {
 mod tests {
     use coalmine_kernels::Compute;
     use coalmine_kernels::math::Cpu;
-    use coalmine_kernels::virtual_gpu::CostProfile;
-    use coalmine_sessions::{Ack, Event, Toggles};
+    use coalmine_sessions::{Ack, Event};
 
     use super::*;
-    use crate::engine::{OVERLAP_ROWS, ServedShape};
 
     /// A host with what it has said so far and not been looked at.
     struct Bench {
@@ -190,18 +188,11 @@ mod tests {
         /// An engine that was asked to hold before anything else.
         fn held(sessions: u64, turns: u32) -> Self {
             let options = EngineOptions {
-                model: crate::DEMO_MODEL.to_owned(),
                 concurrency: 4,
                 sessions: Some(sessions),
                 turns,
-                seed: 1,
-                toggles: Toggles::default(),
                 oracle: false,
-                overlap_rows: OVERLAP_ROWS,
-                profile: CostProfile::h200(),
-                served: ServedShape::FLASH,
-                costs: Vec::new(),
-                compute: Compute { cpu: Cpu::detect(), workers: 1 },
+                ..EngineOptions::incident(Compute { cpu: Cpu::detect(), workers: 1 })
             };
             let (events, commands) = spawn(crate::demo_checkpoint().unwrap(), options, None).unwrap();
             let mut bench = Self { events, commands, said: VecDeque::new() };

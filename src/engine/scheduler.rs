@@ -65,6 +65,24 @@ pub struct EngineOptions {
 }
 
 impl EngineOptions {
+    /// The incident on the demo model: 80 sessions of 6 turns at once, without end, every toggle at its default.
+    pub fn incident(compute: Compute) -> Self {
+        Self {
+            model: crate::DEMO_MODEL.to_owned(),
+            concurrency: 80,
+            sessions: None,
+            turns: 6,
+            seed: 1,
+            toggles: Toggles::default(),
+            oracle: true,
+            overlap_rows: OVERLAP_ROWS,
+            profile: CostProfile::h200(),
+            served: ServedShape::FLASH,
+            costs: Vec::new(),
+            compute,
+        }
+    }
+
     /// Checks the options and that the model can run the agent task.
     ///
     /// # Errors
