@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use coalmine_sessions::recording::{Anomaly, FASTEST, Manifest, Recording, RecordingError, Recovery, Replay, SLOWEST};
+use coalmine_sessions::recording::{FASTEST, Manifest, Recording, RecordingError, Recovery, Replay, SLOWEST};
 use coalmine_sessions::{PageRef, State};
 
 /// Time between two views while it plays.
@@ -61,7 +61,6 @@ pub struct ReplayHandle {
     shared: Arc<Shared>,
     first_step: u64,
     last_step: u64,
-    anomalies: Vec<Anomaly>,
 }
 
 impl ReplayHandle {
@@ -74,7 +73,6 @@ impl ReplayHandle {
         let (recording, recovery) = Recording::open(path)?;
         let manifest = recording.manifest().clone();
         let (first_step, last_step) = (recording.first_step(), recording.last_step());
-        let anomalies = recording.anomalies().to_vec();
         let replay = Replay::new(recording)?;
         let latest = ReplayView {
             state: Arc::new(replay.state().clone()),
@@ -96,7 +94,7 @@ impl ReplayHandle {
             action: "start a thread to read",
             source,
         })?;
-        Ok((Self { shared, first_step, last_step, anomalies }, recovery, manifest))
+        Ok((Self { shared, first_step, last_step }, recovery, manifest))
     }
 
     /// Asks for something. Never waits; requests are carried out in their order, but of several steps to go to in a row
@@ -134,11 +132,6 @@ impl ReplayHandle {
     /// The last step.
     pub fn last_step(&self) -> u64 {
         self.last_step
-    }
-
-    /// Steps in which something was wrong, in order.
-    pub fn anomalies(&self) -> &[Anomaly] {
-        &self.anomalies
     }
 }
 

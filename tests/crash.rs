@@ -6,7 +6,7 @@
 #[expect(dead_code, reason = "its other half is for refusals of one line")]
 mod binary;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -16,28 +16,6 @@ use coalmine_sessions::recording::Recording;
 
 const WORKLOAD: [&str; 11] =
     ["run", "--seed", "5", "--sessions", "1000000", "--concurrency", "6", "--turns", "2", "--workers", "1"];
-
-/// A folder of its own, removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("coalmine-crash-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Records until the file has been seen to grow so often, then kills.
 fn kill_after(growths: u32, file: &str) {
@@ -61,11 +39,12 @@ fn events(file: &str) -> (Vec<Event>, u64) {
 
 #[test]
 fn what_a_killed_recorder_leaves_is_how_an_undisturbed_run_begins() {
-    let folder = Folder::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: String| folder.path().join(name).to_str().unwrap().to_owned();
     // From the manifest alone to a few chunks.
     let killed: Vec<(Vec<Event>, u64)> = (1..=5)
         .map(|growths| {
-            let file = folder.file(&format!("{growths}.mcap"));
+            let file = path(format!("{growths}.mcap"));
             kill_after(growths, &file);
             events(&file)
         })
@@ -73,7 +52,7 @@ fn what_a_killed_recorder_leaves_is_how_an_undisturbed_run_begins() {
     assert!(killed.iter().any(|(events, _)| events.len() > 100));
     // What belongs to a step may be said as the next begins.
     let steps = (killed.iter().map(|(_, last)| last).max().unwrap() + 2).to_string();
-    let whole = folder.file("whole.mcap");
+    let whole = path("whole.mcap".to_owned());
     let mut arguments = WORKLOAD.to_vec();
     arguments.extend(["--steps", &steps, "--record", &whole]);
     assert_eq!(code(&run(&arguments)), 0);

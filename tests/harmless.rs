@@ -33,6 +33,7 @@ use coalmine_sessions::{
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::{buffer::Buffer, layout::Rect};
 use serde_json::{Value, json};
+use tempfile::{TempDir, tempdir_in};
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -73,26 +74,8 @@ fn assert_harmless(what: &str, text: &str) {
     }
 }
 
-/// A directory that is removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("harmless-{name}"));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// A recording with hostile text wherever there is text, written as no writer of ours would.
-fn recording(scratch: &Scratch) -> PathBuf {
+fn recording(scratch: &TempDir) -> PathBuf {
     let mut script = String::new();
     // Lines of the script end at a line feed, which JSON escapes and a manifest could not hold here.
     for key in ["command_line", "target", "device", "instruction_set", "created", "coalmine", "redaction"] {
@@ -144,7 +127,7 @@ fn recording(scratch: &Scratch) -> PathBuf {
         say(11, step, json!({ "level": "Error", "text": hostile("log") }));
         say(12, step, json!({ "command": 1, "outcome": { "Err": hostile("reason") } }));
     }
-    let path = scratch.0.join(hostile_file("recording")).with_extension("mcap");
+    let path = scratch.path().join(hostile_file("recording")).with_extension("mcap");
     fs::write(&path, script::pack(script.as_bytes())).unwrap();
     path
 }
@@ -222,7 +205,7 @@ fn read(path: &Path) -> String {
 
 #[test]
 fn of_a_recording_nothing_raw_is_exported() {
-    let scratch = Scratch::new("export");
+    let scratch = tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = recording(&scratch);
     let (recording, _) = Recording::open(&path).unwrap();
     assert_harmless("manifest", &recording.manifest().target);
@@ -253,7 +236,7 @@ fn of_a_recording_nothing_raw_is_exported() {
         }
         assert_harmless("cast", &plain);
     }
-    for listed in coalmine::recordings::list(&scratch.0).unwrap() {
+    for listed in coalmine::recordings::list(scratch.path()).unwrap() {
         assert_harmless("list", &listed.to_string());
         assert_harmless("list", &serde_json::to_string(&listed).unwrap());
     }
@@ -261,7 +244,7 @@ fn of_a_recording_nothing_raw_is_exported() {
 
 #[test]
 fn of_a_recording_nothing_raw_is_drawn() {
-    let scratch = Scratch::new("draw");
+    let scratch = tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let (handle, ..) = ReplayHandle::open(&recording(&scratch)).unwrap();
     let last = handle.last_step();
     let mut bench = Bench::new(Target::Replay(handle), ConsoleOptions::default());
@@ -292,14 +275,14 @@ fn of_a_recording_nothing_raw_is_drawn() {
     }
     for pane in ["overview", "sessions", "canary", "timeline", "toggles", "log"] {
         for form in ["csv", "json", "txt"] {
-            let path = scratch.0.join(format!("{pane}.{form}"));
+            let path = scratch.path().join(format!("{pane}.{form}"));
             bench.line(&format!("focus {pane}"));
             bench.line(&format!("export {}", path.display()));
             assert_harmless(pane, &read(&path));
         }
     }
     for form in ["svg", "txt"] {
-        let path = scratch.0.join(format!("screen.{form}"));
+        let path = scratch.path().join(format!("screen.{form}"));
         bench.line(&format!("snapshot {}", path.display()));
         assert_harmless(form, &read(&path));
     }
@@ -316,20 +299,20 @@ fn live(options: ConsoleOptions, ask_first: bool) -> (Bench, EventSender, mpsc::
 
 #[test]
 fn of_what_is_typed_or_named_nothing_raw_is_drawn() {
-    let scratch = Scratch::new("typed");
+    let scratch = tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let text = format!("[keys]\n'ctrl-y' = 'mark {}'\n'g o' = ['mark {}', 'zoom']\n", quoted("x"), quoted("y"));
     let keymap = config::parse("config.toml", &text).unwrap().keymap;
     let options = ConsoleOptions {
         keymap,
         notice: Some(hostile("notice")),
-        recordings: scratch.0.clone(),
-        recorded_macro: scratch.0.join("recorded.macro"),
+        recordings: scratch.path().to_owned(),
+        recorded_macro: scratch.path().join("recorded.macro"),
         ..ConsoleOptions::default()
     };
     let (mut bench, sender, _asked) = live(options, false);
     bench.look("notice");
     bench.assert_shows("notice");
-    let directory = scratch.0.display();
+    let directory = scratch.path().display();
     for (line, shown) in [
         (hostile("nonsense"), "nonsense"),
         (format!("mark {}", quoted("name")), "name"),
@@ -377,8 +360,8 @@ fn of_what_is_typed_or_named_nothing_raw_is_drawn() {
 
 #[test]
 fn of_a_macro_nothing_raw_is_drawn_or_reported() {
-    let scratch = Scratch::new("macro");
-    let path = scratch.0.join(hostile_file("script")).with_extension("macro");
+    let scratch = tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = scratch.path().join(hostile_file("script")).with_extension("macro");
     let text = format!("mark {}\nset overlap off\nfilter {}\nexpect step < 0\n", quoted("mark"), quoted("filter"));
     fs::write(&path, &text).unwrap();
     let script = coalmine::macro_run::load_macro(path.to_str().unwrap()).unwrap();
@@ -435,15 +418,15 @@ fn of_a_macro_nothing_raw_is_drawn_or_reported() {
 
 #[test]
 fn of_file_names_nothing_raw_is_printed() {
-    let scratch = Scratch::new("printed");
-    let (directory, recording) = (scratch.0.join(hostile_file("directory")), recording(&scratch));
+    let scratch = tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (directory, recording) = (scratch.path().join(hostile_file("directory")), recording(&scratch));
     fs::create_dir(&directory).unwrap();
     let none = directory.join(hostile_file("none"));
     let [directory, none, recording] = [&directory, &none, &recording].map(|path| path.to_str().unwrap());
     for arguments in [
         &["recordings", directory][..],
         &["recordings", none],
-        &["recordings", scratch.0.to_str().unwrap()],
+        &["recordings", scratch.path().to_str().unwrap()],
         &["replay", none],
         &["replay", recording],
         &["export", "--json", none],

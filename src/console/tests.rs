@@ -9,6 +9,7 @@ use coalmine_sessions::{
 };
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::{Terminal, backend::TestBackend};
+use tempfile::{TempDir, tempdir};
 
 use super::{App, ConsoleOptions, Exit, Target, app::Request, commands::COMMANDS};
 
@@ -519,27 +520,6 @@ fn steps_are_marked_by_letter_or_name() {
     bench.assert_shows("FROZEN at 19");
 }
 
-/// A directory of its own, removed at the end.
-struct Scratch(std::path::PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("coalmine-console-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self, name: &str) -> std::path::PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 impl Bench {
     /// Plays what there is to play, with a target that answers everything and runs a step when asked to. `false` when
     /// the macro still plays after many turns.
@@ -589,9 +569,9 @@ impl Bench {
 
 #[test]
 fn a_macro_plays_marks_and_says_what_did_not_hold() {
-    let scratch = Scratch::new("macro");
-    let file = scratch.file("good.macro");
-    let snapshot = scratch.file("screen.txt");
+    let scratch = tempdir().unwrap();
+    let file = scratch.path().join("good.macro");
+    let snapshot = scratch.path().join("screen.txt");
     let text = format!(
         "focus canary\nset overlap off\nwait step >= 20\nmark there\nexpect toggle overlap == off\nkeys 2z\n\
          snapshot {}\nexpect step >= 20\n",
@@ -609,7 +589,7 @@ fn a_macro_plays_marks_and_says_what_did_not_hold() {
     assert!(screen.contains("2 Sessions"), "{screen}");
     assert!(!screen.contains("0 Sessions"));
 
-    let file = scratch.file("bad.macro");
+    let file = scratch.path().join("bad.macro");
     std::fs::write(&file, "expect step >= 1\nexpect step >= 100000\n").unwrap();
     let mut bench = Bench::started(120, 30);
     bench.line(&format!("play {}", file.display()));
@@ -654,8 +634,8 @@ fn expectations_can_be_typed() {
 
 #[test]
 fn what_was_done_is_recorded_played_and_can_be_edited() {
-    let scratch = Scratch::new("recorded");
-    let options = ConsoleOptions { recorded_macro: scratch.file("recorded.macro"), ..ConsoleOptions::default() };
+    let scratch = tempdir().unwrap();
+    let options = ConsoleOptions { recorded_macro: scratch.path().join("recorded.macro"), ..ConsoleOptions::default() };
     let mut bench = Bench::with(120, 30, options, false);
     bench.start();
     bench.keys("Q3o?q:");
@@ -665,26 +645,26 @@ fn what_was_done_is_recorded_played_and_can_be_edited() {
     bench.assert_shows("REC MACRO");
     bench.keys("Q");
     assert!(bench.play());
-    let text = std::fs::read_to_string(scratch.file("recorded.macro")).unwrap();
+    let text = std::fs::read_to_string(scratch.path().join("recorded.macro")).unwrap();
     assert_eq!(
         text,
         "focus canary\nset SGLANG_OPT_USE_MULTI_STREAM_OVERLAP 0\nfilter kv\nzoom\n"
             .replace("SGLANG_OPT_USE_MULTI_STREAM_OVERLAP", "overlap")
     );
-    std::fs::write(scratch.file("recorded.macro"), "focus log\nmark edited\n").unwrap();
+    std::fs::write(scratch.path().join("recorded.macro"), "focus log\nmark edited\n").unwrap();
     bench.keys("@");
     assert!(bench.play());
     bench.assert_shows("━ 6 Log ");
     // It did not record itself.
     bench.keys("Q1Q@");
     assert!(bench.play());
-    assert_eq!(std::fs::read_to_string(scratch.file("recorded.macro")).unwrap(), "focus overview\n");
+    assert_eq!(std::fs::read_to_string(scratch.path().join("recorded.macro")).unwrap(), "focus overview\n");
 }
 
 #[test]
 fn a_macro_that_changes_somebody_s_server_asks_once() {
-    let scratch = Scratch::new("ask");
-    let file = scratch.file("change.macro");
+    let scratch = tempdir().unwrap();
+    let file = scratch.path().join("change.macro");
     std::fs::write(&file, "set overlap off\n").unwrap();
     let mut bench = Bench::with(120, 30, ConsoleOptions::default(), true);
     bench.start();
@@ -710,7 +690,7 @@ fn a_macro_that_changes_somebody_s_server_asks_once() {
 
 #[test]
 fn a_pane_is_filtered_copied_and_exported() {
-    let scratch = Scratch::new("export");
+    let scratch = tempdir().unwrap();
     let mut bench = Bench::started(200, 48);
     for (session, call) in [(1, "fetch item=iron-coil bin=A07"), (2, "store item=copper")] {
         let change = SessionChange { session, turns: 6, step: 9, call: call.into(), ..SessionChange::default() };
@@ -720,7 +700,7 @@ fn a_pane_is_filtered_copied_and_exported() {
     bench.assert_hides("iron-coil");
     bench.key(KeyCode::Enter, KeyModifiers::NONE);
     bench.assert_hides("iron-coil");
-    let file = scratch.file("rows.csv");
+    let file = scratch.path().join("rows.csv");
     bench.line(&format!("export {}", file.display()));
     assert!(bench.play());
     let rows = std::fs::read_to_string(&file).unwrap();
@@ -790,8 +770,8 @@ fn text_that_is_pasted_only_goes_where_text_is_typed() {
 }
 
 /// Plays a macro of these lines to its end.
-fn play_lines(bench: &mut Bench, scratch: &Scratch, lines: &str) {
-    let file = scratch.file("lines.macro");
+fn play_lines(bench: &mut Bench, scratch: &TempDir, lines: &str) {
+    let file = scratch.path().join("lines.macro");
     std::fs::write(&file, lines).unwrap();
     bench.line(&format!("play {}", file.display()));
     assert!(bench.play(), "{lines} does not end:\n{}", bench.screen());
@@ -799,7 +779,7 @@ fn play_lines(bench: &mut Bench, scratch: &Scratch, lines: &str) {
 
 #[test]
 fn a_macro_waits_for_what_has_to_drain_and_gives_it_steps() {
-    let scratch = Scratch::new("drain");
+    let scratch = tempdir().unwrap();
     let mut bench = Bench::started(120, 30);
     play_lines(&mut bench, &scratch, "set index-k fp8\nexpect toggle index-k == fp8\n");
     bench.assert_shows("lines.macro passed");
@@ -816,7 +796,7 @@ fn a_macro_waits_for_what_has_to_drain_and_gives_it_steps() {
 
 #[test]
 fn a_macro_leaves_the_target_as_it_was_or_as_it_says() {
-    let scratch = Scratch::new("hold");
+    let scratch = tempdir().unwrap();
     let mut bench = Bench::started(120, 30);
     play_lines(&mut bench, &scratch, "step 2\n");
     assert!(!bench.held);
@@ -845,7 +825,7 @@ fn a_step_answered_after_the_release_does_not_hold() {
 
 #[test]
 fn a_macro_marks_the_step_that_is_shown() {
-    let scratch = Scratch::new("marks");
+    let scratch = tempdir().unwrap();
     let mut bench = Bench::started(120, 30);
     bench.steps(10..30);
     play_lines(&mut bench, &scratch, "goto 12\nmark there\nnow\n");
@@ -855,8 +835,8 @@ fn a_macro_marks_the_step_that_is_shown() {
 
 #[test]
 fn what_is_recorded_is_what_came_of_it() {
-    let scratch = Scratch::new("effects");
-    let options = ConsoleOptions { recorded_macro: scratch.file("recorded.macro"), ..ConsoleOptions::default() };
+    let scratch = tempdir().unwrap();
+    let options = ConsoleOptions { recorded_macro: scratch.path().join("recorded.macro"), ..ConsoleOptions::default() };
     let mut bench = Bench::with(120, 30, options, false);
     bench.start();
     bench.keys("Q");
@@ -870,7 +850,7 @@ fn what_is_recorded_is_what_came_of_it() {
     assert!(bench.play());
     bench.keys("Q");
     assert!(bench.play());
-    let text = std::fs::read_to_string(scratch.file("recorded.macro")).unwrap();
+    let text = std::fs::read_to_string(scratch.path().join("recorded.macro")).unwrap();
     assert_eq!(text, "focus sessions\nfilter wrong\nfocus toggles\nset overlap 0\nexpect step >= 1\n");
 }
 

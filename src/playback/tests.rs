@@ -1,10 +1,10 @@
 //! That every request is answered with where it leads, in its order.
 
-use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver};
 
 use coalmine_sessions::Event;
 use coalmine_sessions::recording::RecordingWriter;
+use tempfile::{TempDir, tempdir};
 
 use super::*;
 
@@ -15,22 +15,20 @@ use synthetic::{Shape, events};
 
 /// A replay of a made-up recording in a folder of its own.
 struct Show {
-    folder: PathBuf,
+    folder: TempDir,
     handle: ReplayHandle,
     events: Vec<Event>,
     woken: Receiver<()>,
 }
 
 impl Show {
-    fn new(name: &str, shape: &Shape) -> Self {
-        Self::of(name, events(shape))
+    fn new(shape: &Shape) -> Self {
+        Self::of(events(shape))
     }
 
-    fn of(name: &str, events: Vec<Event>) -> Self {
-        let folder = std::env::temp_dir().join(format!("coalmine-playback-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = folder.join("a.mcap");
+    fn of(events: Vec<Event>) -> Self {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("a.mcap");
         let mut writer = RecordingWriter::create(&path, Manifest { seed: 5, ..Manifest::default() }).unwrap();
         let now = Instant::now();
         for (number, event) in (0..).zip(&events) {
@@ -78,12 +76,6 @@ impl Show {
     }
 }
 
-impl Drop for Show {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
 fn said(view: &ReplayView) -> (u64, Option<&str>) {
     (view.step, view.message.as_deref())
 }
@@ -91,7 +83,7 @@ fn said(view: &ReplayView) -> (u64, Option<&str>) {
 #[test]
 fn it_goes_where_it_is_asked_to_go() {
     use ReplayRequest::*;
-    let show = Show::new("goes", &Shape { steps: 400, nodes: 4, ..Shape::default() });
+    let show = Show::new(&Shape { steps: 400, nodes: 4, ..Shape::default() });
     assert_eq!(said(&show.handle.latest()), (0, None));
     assert_eq!((show.handle.first_step(), show.handle.last_step()), (0, 399));
     for (requests, expected) in [
@@ -118,8 +110,9 @@ fn it_goes_where_it_is_asked_to_go() {
 #[test]
 fn anomalies_corruption_and_writes_are_gone_to() {
     use ReplayRequest::*;
-    let show = Show::new("finds", &Shape { steps: 300, nodes: 2, ..Shape::default() });
-    let anomalies = show.handle.anomalies();
+    let show = Show::new(&Shape { steps: 300, nodes: 2, ..Shape::default() });
+    let (recording, _) = Recording::open(&show.folder.path().join("a.mcap")).unwrap();
+    let anomalies = recording.anomalies();
     let corrupt = anomalies.iter().find(|anomaly| anomaly.flags > 0).unwrap().step;
     assert_eq!(said(&show.after(&[FirstCorruption])), (corrupt, None));
     let later = anomalies.iter().find(|anomaly| anomaly.step > corrupt).unwrap().step;
@@ -129,7 +122,7 @@ fn anomalies_corruption_and_writes_are_gone_to() {
     let written = show.folded(199).canary.last_write(page).unwrap();
     assert_eq!(said(&show.after(&[Step(200), LastWriteOf(page)])), (written, None));
 
-    let harmless = Show::of("harmless", show.events.iter().take(9).cloned().collect());
+    let harmless = Show::of(show.events.iter().take(9).cloned().collect());
     assert_eq!(
         harmless.after(&[FirstCorruption]).message.unwrap(),
         "No session was found to be corrupted in this recording."
@@ -139,7 +132,7 @@ fn anomalies_corruption_and_writes_are_gone_to() {
 #[test]
 fn it_plays_to_the_end_and_stops_where_it_is_told_to() {
     use ReplayRequest::*;
-    let show = Show::new("plays", &Shape { steps: 3_000, nodes: 60, sessions: 3, ..Shape::default() });
+    let show = Show::new(&Shape { steps: 3_000, nodes: 60, sessions: 3, ..Shape::default() });
     show.handle.ask(Play);
     show.wait(|view| view.step > 0);
     let view = show.after(&[Forward]);
@@ -156,8 +149,8 @@ fn it_plays_to_the_end_and_stops_where_it_is_told_to() {
 #[test]
 fn what_cannot_be_read_is_said_and_leaves_it_where_it_is() {
     use ReplayRequest::*;
-    let show = Show::new("damage", &Shape { steps: 300, ..Shape::default() });
-    let path = show.folder.join("a.mcap");
+    let show = Show::new(&Shape { steps: 300, ..Shape::default() });
+    let path = show.folder.path().join("a.mcap");
     let before = show.after(&[Step(299)]).step;
     let mut bytes = std::fs::read(&path).unwrap();
     let end = bytes.len() / 2;
@@ -171,12 +164,12 @@ fn what_cannot_be_read_is_said_and_leaves_it_where_it_is() {
 
 #[test]
 fn its_thread_ends_with_the_handle() {
-    let mut show = Show::new("ends", &Shape { steps: 20, ..Shape::default() });
+    let mut show = Show::new(&Shape { steps: 20, ..Shape::default() });
     let shared = Arc::downgrade(&show.handle.shared);
     show.handle.ask(ReplayRequest::Play);
-    let other = Show::new("ends-other", &Shape { steps: 1, ..Shape::default() });
+    let other = Show::new(&Shape { steps: 1, ..Shape::default() });
     // `Show` is dropped as a whole, so the handle is swapped out.
-    drop(std::mem::replace(&mut show.handle, ReplayHandle::open(&other.folder.join("a.mcap")).unwrap().0));
+    drop(std::mem::replace(&mut show.handle, ReplayHandle::open(&other.folder.path().join("a.mcap")).unwrap().0));
     while shared.strong_count() > 0 {
         thread::yield_now();
     }

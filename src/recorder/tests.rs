@@ -3,29 +3,9 @@
 use coalmine_sessions::recording::Recording;
 use coalmine_sessions::{Log, LogLevel, SessionChange, SpanBatch, Step};
 
+use tempfile::tempdir;
+
 use super::*;
-
-/// A folder of its own for one test, removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("coalmine-recorder-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn step(step: u64) -> EventKind {
     EventKind::Step(Step { step, rows: 2, ..Step::default() })
@@ -49,8 +29,8 @@ fn read(path: &Path) -> (Recording, Vec<Arc<Event>>) {
 
 #[test]
 fn what_is_said_is_recorded_from_the_middle_of_a_run_on() {
-    let scratch = Scratch::new("middle");
-    let path = scratch.file("a.mcap");
+    let scratch = tempdir().unwrap();
+    let path = scratch.path().join("a.mcap");
     let events = numbered_events(std::iter::once(hello(1)).chain((0..900).map(step)));
     let mut state = State::default();
     events[..400].iter().for_each(|event| state.apply(event));
@@ -67,8 +47,8 @@ fn what_is_said_is_recorded_from_the_middle_of_a_run_on() {
 
 #[test]
 fn a_recorder_that_is_dropped_finishes_its_file_even_in_a_panic() {
-    let scratch = Scratch::new("panic");
-    let path = scratch.file("a.mcap");
+    let scratch = tempdir().unwrap();
+    let path = scratch.path().join("a.mcap");
     let recorder = Recorder::start(&path, Manifest::default(), &State::default()).unwrap();
     let events = numbered_events((0..20).map(step));
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -82,8 +62,8 @@ fn a_recorder_that_is_dropped_finishes_its_file_even_in_a_panic() {
 
 #[test]
 fn what_was_said_is_written_out_when_nothing_more_is_said() {
-    let scratch = Scratch::new("tick");
-    let path = scratch.file("a.mcap");
+    let scratch = tempdir().unwrap();
+    let path = scratch.path().join("a.mcap");
     let recorder = Recorder::start(&path, Manifest::default(), &State::default()).unwrap();
     recorder.record(&numbered_events([step(0)])[0]);
     while Recording::open(&path).map_or(0, |(_, recovery)| recovery.events) == 0 {
@@ -96,9 +76,9 @@ fn what_was_said_is_written_out_when_nothing_more_is_said() {
 
 #[test]
 fn another_target_goes_to_another_file_and_no_file_is_written_over() {
-    let scratch = Scratch::new("split");
-    let path = scratch.file("a.mcap");
-    std::fs::write(scratch.file("a-2.mcap"), "somebody's").unwrap();
+    let scratch = tempdir().unwrap();
+    let path = scratch.path().join("a.mcap");
+    std::fs::write(scratch.path().join("a-2.mcap"), "somebody's").unwrap();
     let kinds = [hello(1), step(70), hello(1), step(71), hello(2), step(0), step(1), hello(1), step(0)];
     let events = numbered_events(kinds);
     let manifest = manifest_of("coalmine", &Hello::default(), Redaction::None);
@@ -107,18 +87,18 @@ fn another_target_goes_to_another_file_and_no_file_is_written_over() {
     let recorded = recorder.finish().unwrap();
     assert_eq!((recorded.events, recorded.steps), (9, 5));
     for (name, part, seed, steps) in [("a", 0..4, 0, (0, 71)), ("a-3", 4..7, 2, (0, 1)), ("a-4", 7..9, 1, (0, 0))] {
-        let (recording, read) = read(&scratch.file(&format!("{name}.mcap")));
+        let (recording, read) = read(&scratch.path().join(format!("{name}.mcap")));
         assert!(read == events[part], "{name}");
         assert_eq!((recording.first_step(), recording.last_step()), steps);
         assert_eq!((recording.manifest().seed, recording.manifest().command_line.as_str()), (seed, "coalmine"));
     }
-    assert_eq!(std::fs::read_to_string(scratch.file("a-2.mcap")).unwrap(), "somebody's");
+    assert_eq!(std::fs::read_to_string(scratch.path().join("a-2.mcap")).unwrap(), "somebody's");
 }
 
 #[test]
 fn a_file_that_exists_is_refused_at_once() {
-    let scratch = Scratch::new("exists");
-    let path = scratch.file("a.mcap");
+    let scratch = tempdir().unwrap();
+    let path = scratch.path().join("a.mcap");
     std::fs::write(&path, "").unwrap();
     let error = Recorder::start(&path, Manifest::default(), &State::default()).err().unwrap();
     assert!(matches!(error, RecordingError::Exists { .. }));
@@ -126,8 +106,8 @@ fn a_file_that_exists_is_refused_at_once() {
 
 #[test]
 fn after_an_error_it_says_so_and_goes_on_taking_events() {
-    let scratch = Scratch::new("error");
-    let folder = scratch.file("folder");
+    let scratch = tempdir().unwrap();
+    let folder = scratch.path().join("folder");
     std::fs::create_dir(&folder).unwrap();
     let recorder = Recorder::start(&folder.join("a.mcap"), Manifest::default(), &State::default()).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
@@ -192,8 +172,8 @@ fn a_manifest_says_when_and_from_what_it_was_made() {
 
 #[test]
 fn redacted_text_is_not_in_the_file() {
-    let scratch = Scratch::new("redaction");
-    let path = scratch.file("a.mcap");
+    let scratch = tempdir().unwrap();
+    let path = scratch.path().join("a.mcap");
     let mut state = State::default();
     let said = SessionChange { session: 4, call: "a secret".into(), ..SessionChange::default() };
     state.apply(&Event { sequence: 0, time_ns: 0, kind: EventKind::Session(said) });

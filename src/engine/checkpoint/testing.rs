@@ -3,9 +3,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Map, Value, json};
+use tempfile::{TempDir, tempdir};
 
 /// The models that every test of loading runs over.
 pub(super) const MODELS: [&str; 3] = ["tests/golden/tiny-a", "tests/golden/tiny-b", "sessions/demo"];
@@ -89,25 +89,18 @@ pub(super) fn file_of(header: &str, data: &[u8]) -> Vec<u8> {
 }
 
 /// A directory that is removed with the value.
-pub(super) struct Scratch(pub(super) PathBuf);
+pub(super) struct Scratch(TempDir);
 
 impl Scratch {
     pub(super) fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("coalmine-checkpoint-{}-{number}", std::process::id()));
-        fs::create_dir_all(&path).expect("the temporary directory is writable");
-        Self(path)
+        Self(tempdir().expect("the temporary directory is writable"))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.0.path()
     }
 
     pub(super) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
-        fs::write(self.0.join(name), bytes).expect("the temporary directory is writable");
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // A directory left behind is not worth a failed test.
-        let _ = fs::remove_dir_all(&self.0);
+        fs::write(self.path().join(name), bytes).expect("the temporary directory is writable");
     }
 }

@@ -228,7 +228,7 @@ fn shards_load_with_and_without_an_index() {
     let (first, second) = tensors.split_at(tensors.len() / 2);
     let names = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
     let scratch = Scratch::new();
-    let open = || Checkpoint::open(&scratch.0);
+    let open = || Checkpoint::open(scratch.path());
     scratch.write("config.json", config_text(TINY_B));
     assert_says(&open().expect_err("no weights").to_string(), &["model.safetensors\" does not exist", "other formats"]);
     scratch.write(names[1], put_together(second));
@@ -263,19 +263,19 @@ fn shards_load_with_and_without_an_index() {
 fn what_is_wrong_with_a_path_is_said() {
     let scratch = Scratch::new();
     let message = |path: &Path| Checkpoint::open(path).expect_err("must be refused").to_string();
-    assert_says(&message(&scratch.0.join("nowhere")), &["There is no directory", "nowhere"]);
+    assert_says(&message(&scratch.path().join("nowhere")), &["There is no directory", "nowhere"]);
     assert_says(&message(&model(TINY_A).join("config.json")), &["config.json\" is not a directory"]);
-    assert_says(&message(&scratch.0), &["config.json\" does not exist", "Hugging Face layout"]);
+    assert_says(&message(scratch.path()), &["config.json\" does not exist", "Hugging Face layout"]);
     scratch.write("config.json", [0xff, 0xfe]);
-    assert_says(&message(&scratch.0), &["config.json\" is not valid", "UTF-8"]);
+    assert_says(&message(scratch.path()), &["config.json\" is not valid", "UTF-8"]);
     scratch.write("config.json", config_text(TINY_A));
-    fs::create_dir(scratch.0.join("model.safetensors")).expect("writable");
-    assert_says(&message(&scratch.0), &["model.safetensors\" is not a regular file"]);
-    fs::remove_dir(scratch.0.join("model.safetensors")).expect("writable");
+    fs::create_dir(scratch.path().join("model.safetensors")).expect("writable");
+    assert_says(&message(scratch.path()), &["model.safetensors\" is not a regular file"]);
+    fs::remove_dir(scratch.path().join("model.safetensors")).expect("writable");
     let whole = fs::read(model(TINY_A).join("model.safetensors")).expect("readable");
     scratch.write("model.safetensors", &whole[..whole.len() / 2]);
-    assert_says(&message(&scratch.0), &["is cut short", "download it again"]);
-    let message = Reference::open(&scratch.0).expect_err("no reference").to_string();
+    assert_says(&message(scratch.path()), &["is cut short", "download it again"]);
+    let message = Reference::open(scratch.path()).expect_err("no reference").to_string();
     assert_says(&message, &["reference.safetensors\" does not exist", "checking an engine"]);
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::{Scratch, folded, open, steps, written_out};
+use super::{folded, open, steps, tempdir, written_out};
 use crate::recording::export::{Table, csv, perfetto};
 use crate::recording::{Manifest, Recording, RecordingWriter, Redaction, Replay};
 use crate::synthetic::{Shape, events};
@@ -43,8 +43,8 @@ proptest! {
 
     #[test]
     fn the_state_at_every_step_is_as_it_was(seed in 0_u64..1_000, before in any::<proptest::sample::Index>()) {
-        let scratch = Scratch::new("begun");
-        let path = scratch.file("a.mcap");
+        let scratch = tempdir().unwrap();
+        let path = scratch.path().join("a.mcap");
         let events = events(&Shape { seed, steps: 600, nodes: 3, sessions: 5, ..Shape::default() });
         let before = before.index(events.len() + 1);
         record_from(&path, Manifest::default(), &events, before);
@@ -69,8 +69,8 @@ proptest! {
 
 #[test]
 fn a_replay_begins_with_what_was_known() {
-    let scratch = Scratch::new("begun-replay");
-    let path = scratch.file("a.mcap");
+    let scratch = tempdir().unwrap();
+    let path = scratch.path().join("a.mcap");
     let events = events(&Shape { steps: 400, nodes: 3, ..Shape::default() });
     let before = steps(&events).partition_point(|&of| of < 300);
     record_from(&path, Manifest::default(), &events, before);
@@ -91,8 +91,8 @@ fn a_replay_begins_with_what_was_known() {
 
 #[test]
 fn what_was_known_is_written_out_with_the_first_tick() {
-    let scratch = Scratch::new("begun-tick");
-    let path = scratch.file("a.mcap");
+    let scratch = tempdir().unwrap();
+    let path = scratch.path().join("a.mcap");
     let events = events(&Shape { steps: 30, ..Shape::default() });
     let state = live(&events, events.len());
     let mut writer = RecordingWriter::begin(&path, Manifest::default(), &state).unwrap();
@@ -107,10 +107,10 @@ fn what_was_known_is_written_out_with_the_first_tick() {
 
 #[test]
 fn redacted_text_is_in_no_keyframe() {
-    let scratch = Scratch::new("begun-redaction");
+    let scratch = tempdir().unwrap();
     let events = events(&Shape { steps: 600, ..Shape::default() });
     let before = steps(&events).partition_point(|&of| of < 150);
-    let path = scratch.file("a.mcap");
+    let path = scratch.path().join("a.mcap");
     record_from(&path, Manifest { redaction: Redaction::Hashes, ..Manifest::default() }, &events, before);
     let bytes = fs::read(&path).unwrap();
     let mut keyframes = 0;
@@ -131,9 +131,9 @@ fn redacted_text_is_in_no_keyframe() {
 
 #[test]
 fn exports_know_the_names_from_before() {
-    let scratch = Scratch::new("names");
+    let scratch = tempdir().unwrap();
     let events = events(&Shape { steps: 40, nodes: 4, ..Shape::default() });
-    let path = scratch.file("a.mcap");
+    let path = scratch.path().join("a.mcap");
     record_from(&path, Manifest::default(), &events, events.len() / 2);
     let recording = open(&path);
     let (mut spans, mut trace) = (Vec::new(), Vec::new());

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::{Scratch, record, written_out};
+use super::{TempDir, record, tempdir, written_out};
 use crate::recording::container::{Channels, Container};
 use crate::recording::export::{Table, csv, json, perfetto};
 use crate::recording::keyframe::Keyframe;
@@ -15,8 +15,8 @@ use crate::synthetic::{Shape, events};
 use crate::{Event, PageRef, State};
 
 /// A recording of `events` as a kill leaves it: its bytes, and how many events were written out at which length.
-fn killed(scratch: &Scratch, events: &[Event]) -> (Vec<u8>, Vec<(u64, usize)>) {
-    let path = scratch.file("live.mcap");
+fn killed(scratch: &TempDir, events: &[Event]) -> (Vec<u8>, Vec<(u64, usize)>) {
+    let path = scratch.path().join("live.mcap");
     let mut writer = RecordingWriter::create(&path, Manifest::default()).unwrap();
     let mut now = Instant::now();
     let mut flushes = vec![(fs::metadata(&path).unwrap().len(), 0)];
@@ -36,11 +36,11 @@ fn killed(scratch: &Scratch, events: &[Event]) -> (Vec<u8>, Vec<(u64, usize)>) {
 
 #[test]
 fn whatever_is_cut_off_the_rest_opens() {
-    let scratch = Scratch::new("cut");
+    let scratch = tempdir().unwrap();
     let events = events(&Shape { steps: 500, ..Shape::default() });
     let (bytes, flushes) = killed(&scratch, &events);
     assert!(flushes.len() > 20);
-    let path = scratch.file("cut.mcap");
+    let path = scratch.path().join("cut.mcap");
     let start = flushes[0].0;
     let mut random = 1_u64;
     for cut in 0..240 {
@@ -67,8 +67,8 @@ fn whatever_is_cut_off_the_rest_opens() {
 
 #[test]
 fn without_its_end_a_recording_is_whole_and_with_a_hole_it_ends_there() {
-    let scratch = Scratch::new("end");
-    let path = scratch.file("a.mcap");
+    let scratch = tempdir().unwrap();
+    let path = scratch.path().join("a.mcap");
     let events = events(&Shape { steps: 300, ..Shape::default() });
     record(&path, Manifest::default(), &events, Duration::from_millis(5));
     let bytes = fs::read(&path).unwrap();
@@ -99,9 +99,9 @@ fn without_its_end_a_recording_is_whole_and_with_a_hole_it_ends_there() {
 
 #[test]
 fn what_is_cut_off_before_the_manifest_is_said_to_be_no_recording() {
-    let scratch = Scratch::new("stub");
+    let scratch = tempdir().unwrap();
     let (bytes, flushes) = killed(&scratch, &events(&Shape { steps: 1, ..Shape::default() }));
-    let path = scratch.file("stub.mcap");
+    let path = scratch.path().join("stub.mcap");
     for length in 0..flushes[0].0 as usize {
         fs::write(&path, &bytes[..length]).unwrap();
         let Err(error) = Recording::open(&path) else { panic!("opens with {length} bytes") };
@@ -111,8 +111,8 @@ fn what_is_cut_off_before_the_manifest_is_said_to_be_no_recording() {
 
 #[test]
 fn reading_through_finds_the_same_as_the_index() {
-    let scratch = Scratch::new("index");
-    let path = scratch.file("a.mcap");
+    let scratch = tempdir().unwrap();
+    let path = scratch.path().join("a.mcap");
     record(&path, Manifest::default(), &events(&Shape { steps: 900, ..Shape::default() }), Duration::from_millis(3));
     let container = Container::open(&path).unwrap();
     let stored = read_index(&container).unwrap().unwrap();
@@ -127,24 +127,24 @@ fn reading_through_finds_the_same_as_the_index() {
 
 #[test]
 fn a_file_that_is_there_is_not_written_over_and_others_are_refused() {
-    let scratch = Scratch::new("others");
-    let path = scratch.file("a.mcap");
+    let scratch = tempdir().unwrap();
+    let path = scratch.path().join("a.mcap");
     fs::write(&path, "something else").unwrap();
     let error = RecordingWriter::create(&path, Manifest::default()).err().unwrap();
     assert!(matches!(error, RecordingError::Exists { .. }));
     let error = Recording::open(&path).err().unwrap().to_string();
     assert!(error.ends_with("it should begin with the magic bytes of MCAP, but it begins with others."), "{error}");
     assert!(matches!(
-        Recording::open(&scratch.0).err().unwrap(),
+        Recording::open(scratch.path()).err().unwrap(),
         RecordingError::NotARecording { .. } | RecordingError::Io { .. }
     ));
-    assert!(matches!(Recording::open(&scratch.file("none")).err().unwrap(), RecordingError::Io { .. }));
+    assert!(matches!(Recording::open(&scratch.path().join("none")).err().unwrap(), RecordingError::Io { .. }));
 
-    let foreign = scratch.file("foreign.mcap");
+    let foreign = scratch.path().join("foreign.mcap");
     mcap::Writer::new(fs::File::create(&foreign).unwrap()).unwrap().finish().unwrap();
     assert!(Recording::open(&foreign).err().unwrap().to_string().contains("metadata record `coalmine`"));
 
-    let newer = scratch.file("newer.mcap");
+    let newer = scratch.path().join("newer.mcap");
     let mut metadata = Manifest::default().to_metadata();
     metadata.insert("format".to_owned(), "2".to_owned());
     let mut writer = mcap::Writer::new(fs::File::create(&newer).unwrap()).unwrap();
@@ -196,8 +196,8 @@ fn read_all(path: &std::path::Path) {
 fn whole() -> &'static [u8] {
     static WHOLE: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
     WHOLE.get_or_init(|| {
-        let scratch = Scratch::new("whole");
-        let path = scratch.file("a.mcap");
+        let scratch = tempdir().unwrap();
+        let path = scratch.path().join("a.mcap");
         let events = events(&Shape { steps: 280, nodes: 6, sessions: 4, ..Shape::default() });
         record(&path, Manifest::default(), &events, Duration::from_millis(5));
         fs::read(&path).unwrap()
@@ -212,8 +212,8 @@ proptest! {
         flips in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..6),
         near_end in any::<bool>(),
     ) {
-        let scratch = Scratch::new("flips");
-        let path = scratch.file("a.mcap");
+        let scratch = tempdir().unwrap();
+        let path = scratch.path().join("a.mcap");
         let mut bytes = whole().to_vec();
         // The summary is small and worth aiming at.
         let start = if near_end { bytes.len() - 4_000 } else { 0 };
@@ -230,8 +230,8 @@ proptest! {
         changes in proptest::collection::vec(
             (any::<proptest::sample::Index>(), any::<proptest::sample::Index>(), proptest::sample::select(JSON)), 1..8),
     ) {
-        let scratch = Scratch::new("messages");
-        let path = scratch.file("a.mcap");
+        let scratch = tempdir().unwrap();
+        let path = scratch.path().join("a.mcap");
         let mut messages: Vec<_> =
             mcap::MessageStream::new(whole()).unwrap().map(Result::unwrap).collect();
         // There are few keyframes, and they are worth aiming at.
@@ -255,8 +255,8 @@ proptest! {
     fn a_forged_index_never_panics(
         changes in proptest::collection::vec((any::<proptest::sample::Index>(), proptest::sample::select(JSON)), 0..4),
     ) {
-        let scratch = Scratch::new("forged-index");
-        let path = scratch.file("a.mcap");
+        let scratch = tempdir().unwrap();
+        let path = scratch.path().join("a.mcap");
         let mut bytes = whole().to_vec();
         let summary = mcap::Summary::read(&bytes).unwrap().unwrap();
         let attachment = &summary.attachment_indexes[0];

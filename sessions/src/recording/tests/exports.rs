@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::{Scratch, open, record};
+use super::{TempDir, open, record, tempdir};
 use crate::recording::export::{Table, csv, json, perfetto};
 use crate::recording::{Manifest, Recording};
 use crate::synthetic::{Shape, events};
 use crate::{Event, EventKind, SessionChange};
 
-fn recording(scratch: &Scratch, events: &[Event]) -> Recording {
-    let path = scratch.file("a.mcap");
+fn recording(scratch: &TempDir, events: &[Event]) -> Recording {
+    let path = scratch.path().join("a.mcap");
     record(&path, Manifest::default(), events, Duration::ZERO);
     open(&path)
 }
@@ -22,7 +22,7 @@ fn table(recording: &Recording, table: Table) -> String {
 
 #[test]
 fn lines_of_json_are_the_events() {
-    let scratch = Scratch::new("json");
+    let scratch = tempdir().unwrap();
     let mut events = events(&Shape::default());
     events.retain(|event| !matches!(event.kind, EventKind::Differential(_)));
     let mut text = Vec::new();
@@ -34,7 +34,7 @@ fn lines_of_json_are_the_events() {
 
 #[test]
 fn a_table_has_as_many_cells_in_every_line() {
-    let scratch = Scratch::new("tables");
+    let scratch = tempdir().unwrap();
     let recording = recording(&scratch, &events(&Shape { steps: 2, nodes: 2, sessions: 1, ..Shape::default() }));
     let steps = table(&recording, Table::Steps);
     assert_eq!(
@@ -52,7 +52,7 @@ fn a_table_has_as_many_cells_in_every_line() {
 
 #[test]
 fn no_cell_is_a_formula_and_no_text_breaks_out() {
-    let scratch = Scratch::new("formulas");
+    let scratch = tempdir().unwrap();
     let calls = ["=1+1", "+1", "-1", "@x", "a\"b,c", "=a,\"b\"", "a\nb\u{1b}[2J", "it's"];
     let change = |(sequence, call): (u64, &&str)| Event {
         sequence,
@@ -68,7 +68,7 @@ fn no_cell_is_a_formula_and_no_text_breaks_out() {
 
 #[test]
 fn a_trace_holds_lanes_steps_and_findings() {
-    let scratch = Scratch::new("trace");
+    let scratch = tempdir().unwrap();
     let events = events(&Shape { steps: 120, nodes: 9, ..Shape::default() });
     let mut text = Vec::new();
     perfetto(&recording(&scratch, &events), &mut text).unwrap();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 
-use super::{Scratch, record};
+use super::{record, tempdir};
 use crate::recording::channel::Channel;
 use crate::recording::{Manifest, RecordingWriter};
 use crate::synthetic::{Shape, events};
@@ -42,8 +42,8 @@ fn check(value: &Value, schema: &Value, at: &str) {
 
 #[test]
 fn another_reader_reads_it_and_every_message_is_as_its_schema_says() {
-    let scratch = Scratch::new("format");
-    let path = scratch.file("a.mcap");
+    let scratch = tempdir().unwrap();
+    let path = scratch.path().join("a.mcap");
     let events = events(&Shape { steps: 300, spans_dropped: 9, ..Shape::default() });
     record(&path, Manifest::default(), &events, Duration::from_millis(1));
     let bytes = fs::read(&path).unwrap();
@@ -65,8 +65,8 @@ fn another_reader_reads_it_and_every_message_is_as_its_schema_says() {
 
 #[test]
 fn a_step_is_one_message_a_channel() {
-    let scratch = Scratch::new("batches");
-    let path = scratch.file("a.mcap");
+    let scratch = tempdir().unwrap();
+    let path = scratch.path().join("a.mcap");
     record(&path, Manifest::default(), &events(&Shape { steps: 100, ..Shape::default() }), Duration::ZERO);
     let bytes = fs::read(&path).unwrap();
     let summary = mcap::Summary::read(&bytes).unwrap().unwrap();
@@ -79,8 +79,8 @@ fn a_step_is_one_message_a_channel() {
 
 #[test]
 fn messages_say_when_they_were_recorded() {
-    let scratch = Scratch::new("published");
-    let path = scratch.file("a.mcap");
+    let scratch = tempdir().unwrap();
+    let path = scratch.path().join("a.mcap");
     let step = |step| EventKind::Step(Step { step, ..Step::default() });
     let mut writer = RecordingWriter::create(&path, Manifest::default()).unwrap();
     let start = Instant::now();

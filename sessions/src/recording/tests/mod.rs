@@ -9,33 +9,13 @@ mod format;
 mod playback;
 mod round_trip;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
+
+use tempfile::{TempDir, tempdir};
 
 use super::{Manifest, Recording, RecordingWriter};
 use crate::{Event, EventKind, State};
-
-/// A folder of its own for one test, removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("coalmine-recording-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Records events, of which each takes so long.
 fn record(path: &Path, manifest: Manifest, events: &[Event], pause: Duration) {

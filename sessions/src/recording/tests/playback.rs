@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use super::{Scratch, folded, open, record, written_out};
+use super::{TempDir, folded, open, record, tempdir, written_out};
 use crate::Event;
 use crate::recording::{FASTEST, Manifest, Replay, SLOWEST};
 use crate::synthetic::{Shape, events};
 
-fn replay(name: &str, shape: &Shape) -> (Scratch, Vec<Event>, Replay) {
-    let scratch = Scratch::new(name);
+fn replay(shape: &Shape) -> (TempDir, Vec<Event>, Replay) {
+    let scratch = tempdir().unwrap();
     let events = events(shape);
-    let path = scratch.file("a.mcap");
+    let path = scratch.path().join("a.mcap");
     record(&path, Manifest::default(), &events, Duration::from_millis(2));
     let replay = Replay::new(open(&path)).unwrap();
     (scratch, events, replay)
@@ -18,7 +18,7 @@ fn replay(name: &str, shape: &Shape) -> (Scratch, Vec<Event>, Replay) {
 
 #[test]
 fn every_way_to_a_step_gives_the_same_state() {
-    let (_scratch, events, mut replay) = replay("ways", &Shape { steps: 800, nodes: 4, ..Shape::default() });
+    let (_scratch, events, mut replay) = replay(&Shape { steps: 800, nodes: 4, ..Shape::default() });
     assert_eq!(replay.step(), 0);
     let check = |replay: &Replay| {
         assert!(written_out(replay.state()) == written_out(&folded(&events, replay.step())), "at {}", replay.step());
@@ -40,7 +40,7 @@ fn every_way_to_a_step_gives_the_same_state() {
 
 #[test]
 fn anomalies_are_gone_to_both_ways() {
-    let (_scratch, _, mut replay) = replay("both", &Shape { steps: 200, ..Shape::default() });
+    let (_scratch, _, mut replay) = replay(&Shape { steps: 200, ..Shape::default() });
     let expected = replay.recording().anomalies().to_vec();
     let mut there = Vec::new();
     if expected[0].step == 0 {
@@ -61,7 +61,7 @@ fn anomalies_are_gone_to_both_ways() {
 
 #[test]
 fn it_plays_as_fast_as_it_was_recorded_and_stops_at_the_end() {
-    let (_scratch, events, mut replay) = replay("plays", &Shape { steps: 600, ..Shape::default() });
+    let (_scratch, events, mut replay) = replay(&Shape { steps: 600, ..Shape::default() });
     assert!(!replay.advance(Duration::from_secs(9)).unwrap(), "paused");
     replay.play();
     // Recorded with an event every 2 ms.
@@ -90,7 +90,7 @@ fn it_plays_as_fast_as_it_was_recorded_and_stops_at_the_end() {
 
 #[test]
 fn a_time_is_gone_to() {
-    let (_scratch, events, mut replay) = replay("time", &Shape { steps: 300, ..Shape::default() });
+    let (_scratch, events, mut replay) = replay(&Shape { steps: 300, ..Shape::default() });
     let spoken = |step| {
         let at = super::steps(&events).partition_point(|&of| of < step);
         events[at].time_ns

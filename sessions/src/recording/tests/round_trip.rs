@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Scratch, folded, open, record, steps, written_out};
+use super::{folded, open, record, steps, tempdir, written_out};
 use crate::recording::{Manifest, Recorded, Recording, RecordingWriter, Redaction};
 use crate::synthetic::{Shape, events};
 use crate::{Event, EventKind, Metric, PageRef, Sanitized, State};
@@ -13,10 +13,10 @@ fn read(recording: &Recording) -> Vec<Event> {
 
 #[test]
 fn events_come_back_as_they_were() {
-    let scratch = Scratch::new("events");
+    let scratch = tempdir().unwrap();
     let events = events(&Shape { steps: 300, spans_dropped: 3, ..Shape::default() });
     for (number, pause) in [0, 3, 40, 700].into_iter().enumerate() {
-        let path = scratch.file(&format!("{number}.mcap"));
+        let path = scratch.path().join(format!("{number}.mcap"));
         record(&path, Manifest::default(), &events, Duration::from_millis(pause));
         let recording = open(&path);
         assert_eq!(read(&recording), events);
@@ -35,7 +35,7 @@ fn events_come_back_as_they_were() {
 
 #[test]
 fn numbers_that_json_lacks_and_streams_that_begin_anew_come_back() {
-    let scratch = Scratch::new("numbers");
+    let scratch = tempdir().unwrap();
     let mut stream = events(&Shape { steps: 3, ..Shape::default() });
     let again = stream.clone();
     let values = [f64::INFINITY, f64::NEG_INFINITY, 0.1, 1e300, 5e-324, -0.0];
@@ -45,18 +45,18 @@ fn numbers_that_json_lacks_and_streams_that_begin_anew_come_back() {
         kind: EventKind::Metric(Metric { name: "m".into(), value }),
     }));
     stream.extend(again);
-    let path = scratch.file("a.mcap");
+    let path = scratch.path().join("a.mcap");
     record(&path, Manifest::default(), &stream, Duration::ZERO);
     assert_eq!(read(&open(&path)), stream);
 }
 
 #[test]
 fn the_state_at_a_step_is_what_folding_from_the_start_gives() {
-    let scratch = Scratch::new("state");
+    let scratch = tempdir().unwrap();
     for (number, spans_dropped) in [0, 2].into_iter().enumerate() {
         let shape = Shape { steps: 2_200, nodes: 8, sessions: 10, spans_dropped, ..Shape::default() };
         let events = events(&shape);
-        let path = scratch.file(&format!("{number}.mcap"));
+        let path = scratch.path().join(format!("{number}.mcap"));
         record(&path, Manifest::default(), &events, Duration::from_millis(1));
         let recording = open(&path);
         let edges = [0, 1, 254, 255, 256, 257, 511, 512, 513, 767, 768, 1_023, 1_024, 2_047, 2_048, 2_199, 9_999];
@@ -69,9 +69,9 @@ fn the_state_at_a_step_is_what_folding_from_the_start_gives() {
 
 #[test]
 fn a_step_of_many_nodes_is_gone_to_with_its_last_spans() {
-    let scratch = Scratch::new("heavy");
+    let scratch = tempdir().unwrap();
     let events = events(&Shape { steps: 260, nodes: 3_000, sessions: 3, ..Shape::default() });
-    let path = scratch.file("a.mcap");
+    let path = scratch.path().join("a.mcap");
     record(&path, Manifest::default(), &events, Duration::from_millis(1));
     let recording = open(&path);
     let mut cut = 0;
@@ -89,9 +89,9 @@ fn a_step_of_many_nodes_is_gone_to_with_its_last_spans() {
 
 #[test]
 fn the_last_write_of_a_page_is_found() {
-    let scratch = Scratch::new("writes");
+    let scratch = tempdir().unwrap();
     let events = events(&Shape { steps: 700, nodes: 2, ..Shape::default() });
-    let path = scratch.file("a.mcap");
+    let path = scratch.path().join("a.mcap");
     record(&path, Manifest::default(), &events, Duration::ZERO);
     let recording = open(&path);
     for step in [0, 1, 64, 256, 257, 500, 699] {
@@ -110,9 +110,9 @@ fn the_last_write_of_a_page_is_found() {
 
 #[test]
 fn anomalies_are_where_they_happened() {
-    let scratch = Scratch::new("anomalies");
+    let scratch = tempdir().unwrap();
     let events = events(&Shape { steps: 400, ..Shape::default() });
-    let path = scratch.file("a.mcap");
+    let path = scratch.path().join("a.mcap");
     record(&path, Manifest::default(), &events, Duration::from_millis(2));
     let recording = open(&path);
     let anomalies = recording.anomalies();
@@ -131,9 +131,9 @@ fn anomalies_are_where_they_happened() {
 
 #[test]
 fn redacted_text_is_nowhere_in_the_file() {
-    let scratch = Scratch::new("redaction");
+    let scratch = tempdir().unwrap();
     let stream = events(&Shape { steps: 300, ..Shape::default() });
-    let path = scratch.file("a.mcap");
+    let path = scratch.path().join("a.mcap");
     record(&path, Manifest { redaction: Redaction::Hashes, ..Manifest::default() }, &stream, Duration::ZERO);
     let recording = open(&path);
     assert_eq!(recording.manifest().redaction, Redaction::Hashes);
@@ -156,8 +156,8 @@ fn redacted_text_is_nowhere_in_the_file() {
 
 #[test]
 fn it_is_written_out_in_time_and_finished_when_dropped() {
-    let scratch = Scratch::new("flush");
-    let path = scratch.file("a.mcap");
+    let scratch = tempdir().unwrap();
+    let path = scratch.path().join("a.mcap");
     let events = events(&Shape::default());
     let start = Instant::now();
     let mut writer = RecordingWriter::create(&path, Manifest::default()).unwrap();
@@ -174,8 +174,8 @@ fn it_is_written_out_in_time_and_finished_when_dropped() {
 
 #[test]
 fn an_empty_recording_opens() {
-    let scratch = Scratch::new("empty");
-    let path = scratch.file("a.mcap");
+    let scratch = tempdir().unwrap();
+    let path = scratch.path().join("a.mcap");
     let manifest = Manifest { command_line: "coalmine run --seed 7".into(), seed: 7, ..Manifest::default() };
     let recorded = RecordingWriter::create(&path, manifest.clone()).unwrap().finish().unwrap();
     assert_eq!(recorded, Recorded { events: 0, steps: 0, bytes: std::fs::metadata(&path).unwrap().len() });
