@@ -18,7 +18,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use crate::console::{Binding, Bound, Keymap, Scope, pane_named, parse_keys};
+use crate::console::{Binding, Bound, Keymap, Scope, parse_keys};
 use coalmine_panes::PaneId;
 
 /// Bytes of a configuration file.
@@ -130,8 +130,7 @@ impl Reader<'_> {
         for (key, value) in table {
             match key.get_ref().as_ref() {
                 "theme" => {
-                    let named = |name: &str| ThemeName::ALL.into_iter().find(|theme| theme.name() == name);
-                    let theme = value.get_ref().as_str().and_then(named);
+                    let theme = value.get_ref().as_str().and_then(ThemeName::named);
                     self.config.theme = self.expect(value, theme, "`dark`, `light` or `mono`");
                 }
                 "ascii" => self.config.ascii = self.expect(value, value.get_ref().as_bool(), "`true` or `false`"),
@@ -174,7 +173,7 @@ impl Reader<'_> {
     fn keys(&mut self, table: &DeTable<'_>) {
         let mut added: Vec<(Range<usize>, Binding)> = Vec::new();
         for (key, value) in table {
-            match (value.get_ref(), pane_named(key.get_ref())) {
+            match (value.get_ref(), PaneId::named(key.get_ref())) {
                 (DeValue::Table(own), Some(pane)) => {
                     for (key, value) in own {
                         self.key(key, value, Some(pane), &mut added);

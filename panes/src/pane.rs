@@ -47,6 +47,11 @@ impl PaneId {
         }
     }
 
+    /// The pane of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|pane| pane.name() == name)
+    }
+
     /// Its title.
     pub fn title(self) -> &'static str {
         match self {

@@ -18,6 +18,11 @@ impl ThemeName {
     /// All themes.
     pub const ALL: [Self; 3] = [Self::Dark, Self::Light, Self::Mono];
 
+    /// The theme of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|theme| theme.name() == name)
+    }
+
     /// Its name in options.
     pub fn name(self) -> &'static str {
         match self {

@@ -101,7 +101,7 @@ impl TogglesView {
             }
             pen.to(2).clip(
                 theme.ink(if selected { Ink::Strong } else { Ink::Text }),
-                short_name(spec),
+                spec.short(),
                 15,
                 theme.glyphs.ellipsis,
             );
@@ -220,7 +220,7 @@ fn cells(
 ) -> [Cell<'static>; COLUMNS.len()] {
     [
         spec.long.into(),
-        short_name(spec).into(),
+        spec.short().into(),
         spec.show(current(state, spec.name)).into(),
         pending.get(&spec.name).map(|value| spec.show(*value)).into(),
         spec.show(spec.default).into(),
@@ -234,11 +234,6 @@ fn when(spec: &ToggleSpec) -> &'static str {
         TakesEffect::NextStep => "next step",
         TakesEffect::AfterDrain => "after drain",
     }
-}
-
-/// The shortest name a toggle answers to.
-fn short_name(spec: &ToggleSpec) -> &'static str {
-    if spec.long.len() > 15 { spec.aliases.first().unwrap_or(&spec.long) } else { spec.long }
 }
 
 /// All values with the current one marked; a change that is on its way as `old → new`.

@@ -192,6 +192,11 @@ impl ToggleName {
 }
 
 impl ToggleSpec {
+    /// The shortest of its names.
+    pub fn short(&self) -> &'static str {
+        self.aliases.iter().copied().chain([self.long]).min_by_key(|name| name.len()).unwrap_or(self.long)
+    }
+
     /// Reads a value: one of the listed words, or a number of nanoseconds such as `3us`, `3000ns` or `3000`.
     pub fn parse_value(&self, text: &str) -> Result<ToggleValue, ToggleError> {
         if self.values.is_empty() {

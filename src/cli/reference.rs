@@ -12,7 +12,7 @@ use coalmine_sessions::{Danger, TOGGLES};
 
 use super::console::read_config;
 use super::print;
-use crate::console::{COMMANDS, ConsoleCommand, Keymap};
+use crate::console::{Keymap, Row};
 use crate::paths::Paths;
 
 #[derive(Debug, Args)]
@@ -38,36 +38,6 @@ enum KeysFormat {
     Markdown,
 }
 
-/// One line of the reference: a command, or what keys stand for beside the bare command.
-struct Row {
-    line: String,
-    keys: Vec<String>,
-    doc: String,
-    command: &'static ConsoleCommand,
-}
-
-/// Every command, each followed by what is bound with arguments of its own.
-fn rows(keymap: &Keymap) -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
-    for command in COMMANDS {
-        rows.push(Row { line: command.usage(), keys: Vec::new(), doc: command.doc.to_owned(), command });
-        let bare = rows.len() - 1;
-        for binding in keymap.bindings() {
-            if binding.bound.command().is_none_or(|own| own.name != command.name) {
-                continue;
-            }
-            let text = binding.text.clone();
-            let known = rows[bare..].iter().position(|row| row.line == text);
-            let at = if text == command.name { bare } else { known.map_or(rows.len(), |at| bare + at) };
-            if at == rows.len() {
-                rows.push(Row { line: text, keys: Vec::new(), doc: binding.bound.doc(), command });
-            }
-            rows[at].keys.push(binding.keys.clone());
-        }
-    }
-    rows
-}
-
 /// Lists every command with its keys.
 pub(super) fn list_keys(arguments: &KeysArguments) -> anyhow::Result<ExitCode> {
     let keymap = match arguments.defaults {
@@ -83,28 +53,29 @@ pub(super) fn list_keys(arguments: &KeysArguments) -> anyhow::Result<ExitCode> {
 
 fn text(keymap: &Keymap) -> String {
     let mut out = String::new();
-    for Row { line, keys, doc, command } in rows(keymap) {
+    for Row { line, keys, bound, command } in keymap.rows() {
         let scope = match command.scope.name() {
             "" => String::new(),
             pane => format!(" ({pane})"),
         };
         // Writing into a string cannot fail.
-        let _ = writeln!(out, "{:<22} {line:<28} {doc}{scope}", keys.join(" or "));
+        let _ = writeln!(out, "{:<22} {line:<28} {}{scope}", keys.join(" or "), bound.doc());
     }
     out
 }
 
 fn json(keymap: &Keymap) -> anyhow::Result<String> {
-    let rows: Vec<_> = rows(keymap)
+    let rows: Vec<_> = keymap
+        .rows()
         .into_iter()
-        .map(|Row { line, keys, doc, command }| {
+        .map(|Row { line, keys, bound, command }| {
             serde_json::json!({
                 "command": command.name,
                 "line": line,
                 "keys": keys,
                 "pane": command.scope.name(),
                 "danger": danger(command.danger),
-                "doc": doc,
+                "doc": bound.doc(),
             })
         })
         .collect();
@@ -126,11 +97,11 @@ fn markdown(keymap: &Keymap) -> String {
                    it is not up to date.\n\n| command | keys | where | what it does |\n|---|---|---|---|\n"
         .to_owned();
     let code = |text: &str| format!("`{}`", text.replace('|', "\\|"));
-    for Row { line, keys, doc, command } in rows(keymap) {
+    for Row { line, keys, bound, command } in keymap.rows() {
         let keys: Vec<_> = keys.iter().map(|keys| code(keys)).collect();
         let target = if command.danger == Danger::MutatesTarget { " *Changes the target.*" } else { "" };
         let place = command.scope.name();
-        let _ = writeln!(out, "| {} | {} | {place} | {doc}{target} |", code(&line), keys.join(" "));
+        let _ = writeln!(out, "| {} | {} | {place} | {}{target} |", code(&line), keys.join(" "), bound.doc());
     }
     out
 }
@@ -160,11 +131,11 @@ pub(super) fn manual(command: clap::Command) -> anyhow::Result<String> {
     }
     more.control("SH", ["COMMANDS OF THE CONSOLE"]);
     more.text([roman("With their default keys. They work on the command line (:), in the palette, and in macros.")]);
-    for Row { line, keys, doc, .. } in rows(&Keymap::default()) {
+    for Row { line, keys, bound, .. } in Keymap::default().rows() {
         more.control("TP", []);
         let keys = if keys.is_empty() { String::new() } else { format!("   ({})", keys.join(" or ")) };
         more.text([bold(line), roman(keys)]);
-        more.text([roman(doc)]);
+        more.text([roman(bound.doc())]);
     }
     page.write_all(more.render().as_bytes())?;
     Ok(String::from_utf8(page)?)
@@ -190,6 +161,7 @@ pub(super) fn list_toggles() -> anyhow::Result<ExitCode> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::console::COMMANDS;
 
     #[test]
     fn the_page_of_commands_is_up_to_date() {
@@ -208,7 +180,7 @@ mod tests {
             }
         }
         // Every binding stands somewhere.
-        let listed: usize = rows(&keymap).iter().map(|row| row.keys.len()).sum();
+        let listed: usize = keymap.rows().iter().map(|row| row.keys.len()).sum();
         assert_eq!(listed, keymap.bindings().len());
     }
 }

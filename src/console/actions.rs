@@ -252,8 +252,7 @@ fn describe(kind: &CommandKind) -> String {
     match kind {
         CommandKind::SetToggle(name, value) => {
             let spec = name.spec();
-            let short = spec.aliases.first().filter(|alias| alias.len() < spec.long.len());
-            format!("{} = {}", short.unwrap_or(&spec.long), spec.show(*value))
+            format!("{} = {}", spec.short(), spec.show(*value))
         }
         CommandKind::Hold(true) => "hold".to_owned(),
         CommandKind::Hold(false) => "run".to_owned(),
@@ -403,7 +402,6 @@ impl App {
 
     pub(super) fn set_theme(&mut self, name: ThemeName) {
         self.options.theme = name;
-        self.theme = self.options.theme();
     }
 
     /// Leaves what is drilled into; then the filter, the zoom, and what the view is pinned on.

@@ -6,8 +6,8 @@ use std::{
 };
 
 use coalmine_panes::{
-    CanaryView, Ink, Input, LogView, OverviewView, Pane, PaneAction, PaneId, Pen, Scene, SessionsView, Theme,
-    TimelineView, TogglesView, picture,
+    CanaryView, Ink, Input, LogView, OverviewView, Pane, PaneAction, PaneId, Pen, Scene, SessionsView, TimelineView,
+    TogglesView, picture,
 };
 use coalmine_sessions::{
     CommandKind, LogLevel, Sanitized, State,
@@ -104,7 +104,6 @@ enum Drag {
 /// The console: what it looks at, how, and what is pending.
 pub struct App {
     pub(super) options: ConsoleOptions,
-    pub(super) theme: Theme,
     pub(super) source: Source,
     pub(super) views: Views,
     pub(super) arrangement: Arrangement,
@@ -152,7 +151,6 @@ impl App {
             Target::Replay(handle) => Source::Replay(Replayed::new(handle)),
         };
         let mut app = Self {
-            theme: options.theme(),
             source,
             views: Views::default(),
             arrangement: options.arrangement,
@@ -570,12 +568,12 @@ impl App {
             let (width, height) = SMALLEST;
             let middle = Rect { y: area.y + area.height / 2, height: area.height.min(1), ..area };
             Pen::new(buffer, middle, 0).put(
-                self.theme.ink(Ink::Text),
+                self.options.theme().ink(Ink::Text),
                 format_args!("coalmine needs {width}x{height}, this is {}x{}", area.width, area.height),
             );
             return self.draw_picture(buffer);
         };
-        let theme = self.theme;
+        let theme = self.options.theme();
         let scene = |pane: PaneId| Scene { state: self.source.of(pane), theme, focused: pane == focus };
         let toggles = &self.views.toggles;
         let marked = (self.recording_macro.is_some(), self.arrangement.zoomed);

@@ -9,7 +9,7 @@ use std::{
 use coalmine_panes::PaneId;
 use serde::{Deserialize, Serialize};
 
-use super::{command::pane_named, layout::Shape};
+use super::layout::Shape;
 
 /// Bytes of a file that are looked at; it holds a few numbers.
 const LONGEST: u64 = 4_096;
@@ -39,7 +39,7 @@ impl Arrangement {
         let mut text = String::new();
         File::open(path).ok()?.take(LONGEST).read_to_string(&mut text).ok()?;
         let stored: Stored = toml::from_str(&text).ok()?;
-        Some(Self { shape: stored.shape, focus: pane_named(&stored.focus)?, zoomed: false })
+        Some(Self { shape: stored.shape, focus: PaneId::named(&stored.focus)?, zoomed: false })
     }
 
     /// Stores it.

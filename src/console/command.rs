@@ -34,11 +34,6 @@ impl Scope {
     }
 }
 
-/// The pane of a name.
-pub fn pane_named(name: &str) -> Option<PaneId> {
-    PaneId::ALL.into_iter().find(|pane| pane.name() == name)
-}
-
 /// What an argument has to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -197,7 +192,7 @@ impl Kind {
     /// Parses one argument; an error says what was expected.
     fn parse(self, text: &str) -> Result<Value, String> {
         match self {
-            Self::Pane => pane_named(text).map(Value::Pane).ok_or_else(|| {
+            Self::Pane => PaneId::named(text).map(Value::Pane).ok_or_else(|| {
                 let names: Vec<_> = PaneId::ALL.into_iter().map(PaneId::name).collect();
                 format!("one of {}", names.join(", "))
             }),

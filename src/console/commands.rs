@@ -196,8 +196,7 @@ pub const COMMANDS: &[ConsoleCommand] = &[
         }),
     local("theme", &[required("THEME", Kind::Choice(THEMES))], "Changes the colours: dark, light or mono.",
         |app, values| {
-            let name = ThemeName::ALL.into_iter().find(|theme| theme.name() == choice(values));
-            app.set_theme(name.unwrap_or_default());
+            app.set_theme(ThemeName::named(choice(values)).unwrap_or_default());
             Ok(())
         }),
     local("drill", &[], "Drills into a session, pool, span or line; next value of a toggle.", input!(Enter)),

@@ -59,9 +59,7 @@ pub(super) fn complete<'a>(line: &str, marks: impl Iterator<Item = &'a str>) -> 
         .into(),
         Kind::Mark => marks.map(|mark| candidate(&language::word(mark), "")).collect(),
         Kind::Macro => SHIPPED.iter().map(|(name, _)| candidate(&format!("{SHIPPED_PREFIX}{name}"), "")).collect(),
-        Kind::Toggle => {
-            TOGGLES.iter().map(|spec| candidate(spec.aliases.first().unwrap_or(&spec.long), spec.doc)).collect()
-        }
+        Kind::Toggle => TOGGLES.iter().map(|spec| candidate(spec.short(), spec.doc)).collect(),
         Kind::ToggleValue => {
             let toggle = arguments.last().and_then(|name| ToggleName::parse(name).ok());
             let values = toggle.map_or(&[][..], |toggle| toggle.spec().values);
@@ -102,6 +100,7 @@ mod tests {
         assert_eq!(texts("focus ca"), ["canary"]);
         assert_eq!(texts("set index-k f"), ["fp8", "f32"]);
         assert_eq!(texts("set overlap "), ["off", "on"]);
+        assert_eq!(texts("toggle ea"), ["eager"]);
         assert_eq!(texts("goto.mark b"), ["before"]);
         assert!(texts("play ").contains(&"coalmine:tour".to_owned()) || !texts("play ").is_empty());
         assert!(texts("expect since").iter().all(|name| name.starts_with("since")));

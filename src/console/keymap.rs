@@ -8,7 +8,7 @@ use ratatui::text::Span;
 
 use super::{
     command::{ConsoleCommand, Kind, Scope},
-    commands::{command_named, known_commands},
+    commands::{COMMANDS, command_named, known_commands},
 };
 
 /// Default bindings: keys, what they stand for, and a word or two for the key bar (empty when it is not worth a place
@@ -161,8 +161,7 @@ impl Bound {
             && let [MacroLine { line: Line::Toggle(name), .. }] = &lines[..]
         {
             let spec = name.spec();
-            let short = spec.aliases.first().filter(|alias| alias.len() < spec.long.len()).unwrap_or(&spec.long);
-            return format!("Gives {short} its next value, of {}.", spec.values.join(", "));
+            return format!("Gives {} its next value, of {}.", spec.short(), spec.values.join(", "));
         }
         self.command().map_or_else(String::new, |command| command.doc.to_owned())
     }
@@ -250,6 +249,19 @@ pub(super) enum Match<'a> {
     Nothing,
 }
 
+/// A line of the help or the reference.
+#[derive(Debug)]
+pub struct Row<'a> {
+    /// A command with its parameters, or what keys stand for beside the bare command.
+    pub line: String,
+    /// The keys that stand for it, the first to be named first.
+    pub keys: Vec<&'a str>,
+    /// What picking it does.
+    pub bound: Bound,
+    /// The command.
+    pub command: &'static ConsoleCommand,
+}
+
 /// All bindings.
 #[derive(Clone, Debug)]
 pub struct Keymap {
@@ -316,10 +328,31 @@ impl Keymap {
         going_on.map(move |binding| (show(&binding.chords[pressed.len()..]), binding.text.as_str()))
     }
 
+    /// Every command, each followed by what keys stand for with arguments of their own: for the help and the reference.
+    pub fn rows(&self) -> Vec<Row<'_>> {
+        let mut rows = Vec::new();
+        for command in COMMANDS {
+            // Every command's bare name parses: what it lacks is asked for.
+            let Ok(bare) = Bound::parse(&[command.name]) else { continue };
+            rows.push(Row { line: command.usage(), keys: self.keys(command.name), bound: bare, command });
+            let mut listed = vec![command.name];
+            for Binding { text, bound, .. } in &self.bindings {
+                if bound.command().is_some_and(|own| own.name == command.name) && !listed.contains(&text.as_str()) {
+                    rows.push(Row { line: text.clone(), keys: self.keys(text), bound: bound.clone(), command });
+                    listed.push(text);
+                }
+            }
+        }
+        rows
+    }
+
+    fn keys(&self, line: &str) -> Vec<&str> {
+        self.of(line).map(|binding| binding.keys.as_str()).collect()
+    }
+
     /// All keys of a line, for the help: `z or e`.
     pub fn keys_of(&self, line: &str) -> String {
-        let keys: Vec<_> = self.of(line).map(|binding| binding.keys.as_str()).collect();
-        keys.join(" or ")
+        self.keys(line).join(" or ")
     }
 
     /// The bindings of a line.

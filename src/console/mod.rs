@@ -33,10 +33,10 @@ use coalmine_sessions::recording::RecordingError;
 
 pub use app::{App, Request};
 pub use arrangement::Arrangement;
-pub use command::{Action, ConsoleCommand, Handler, Kind, Parameter, Scope, pane_named};
+pub use command::{Action, ConsoleCommand, Handler, Kind, Parameter, Scope};
 pub use commands::{COMMANDS, known_commands};
 pub use jobs::Waker;
-pub use keymap::{BINDINGS, Binding, Bound, Keymap, parse_keys};
+pub use keymap::{BINDINGS, Binding, Bound, Keymap, Row, parse_keys};
 pub use layout::Shape;
 pub use options::ConsoleOptions;
 pub use source::Target;

@@ -10,10 +10,9 @@ use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::{
     command::ConsoleCommand,
-    commands::COMMANDS,
     completion::{Completion, complete},
     fuzzy::Fuzzy,
-    keymap::{Bound, Keymap},
+    keymap::{Bound, Keymap, Row},
     line_editor::{LineEditor, LineHistory},
 };
 
@@ -78,36 +77,23 @@ impl MenuOverlay {
         }
     }
 
-    /// Every command with its keys: those that `first` picks come first. What is bound with arguments of its own
-    /// stands beside the bare command.
+    /// Every command with its keys: those that `first` picks come first.
     pub(super) fn commands(help: bool, keymap: &Keymap, first: impl Fn(&ConsoleCommand) -> bool) -> Self {
         // What is for those who work on Coalmine is not picked by mistake.
-        let listed = COMMANDS.iter().filter(|command| !command.name.starts_with("debug."));
-        let (mut commands, others): (Vec<&ConsoleCommand>, Vec<_>) = listed.partition(|command| first(command));
-        commands.extend(others);
-        let mut rows = Vec::new();
-        for command in commands {
-            let entry = |keys: String, name: String, doc: String| MenuEntry {
-                keys,
-                name,
+        let listed = keymap.rows().into_iter().filter(|row| !row.command.name.starts_with("debug."));
+        let (mut rows, others): (Vec<Row<'_>>, Vec<_>) = listed.partition(|row| first(row.command));
+        rows.extend(others);
+        let rows = rows.into_iter().map(|Row { line, keys, bound, command }| {
+            let entry = MenuEntry {
+                keys: keys.join(" or "),
+                name: line,
                 note: command.scope.name().into(),
-                doc,
+                doc: bound.doc(),
                 mutates: command.danger == Danger::MutatesTarget,
             };
-            // Every command's bare name parses: what it lacks is asked for.
-            if let Ok(bare) = Bound::parse(&[command.name]) {
-                rows.push((entry(keymap.keys_of(command.name), command.usage(), command.doc.to_owned()), bare));
-            }
-            let mut seen: Vec<String> = vec![command.name.to_owned()];
-            for binding in keymap.bindings() {
-                let text = binding.text.clone();
-                if binding.bound.command().is_some_and(|own| own.name == command.name) && !seen.contains(&text) {
-                    rows.push((entry(keymap.keys_of(&text), text.clone(), binding.bound.doc()), binding.bound.clone()));
-                    seen.push(text);
-                }
-            }
-        }
-        Self::new(if help { "Help" } else { "Commands" }, rows, help)
+            (entry, bound)
+        });
+        Self::new(if help { "Help" } else { "Commands" }, rows.collect(), help)
     }
 
     /// The marks, with the steps they name.

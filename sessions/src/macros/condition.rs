@@ -146,7 +146,7 @@ impl Condition {
                 let symbol = if *equal { "==" } else { "!=" };
                 seen.push(Seen {
                     as_expected: self.holds(state) == wanted,
-                    was: format!("{} was {present}", short_name(*name)),
+                    was: format!("{} was {present}", name.spec().short()),
                     expected: format!("{not}{symbol} {}", spec.show(*value)),
                 });
             }
@@ -196,12 +196,6 @@ impl Comparison {
     }
 }
 
-/// The shortest of a toggle's names.
-pub(super) fn short_name(name: ToggleName) -> &'static str {
-    let spec = name.spec();
-    spec.aliases.iter().copied().chain([spec.long]).min_by_key(|name| name.len()).unwrap_or(spec.long)
-}
-
 /// A seen number: at most four places.
 fn shown(value: f64) -> String {
     let text = format!("{value:.4}");
@@ -230,7 +224,7 @@ impl fmt::Display for Condition {
             Self::Compare { left, comparison, right } => write!(f, "{left} {} {right}", comparison.symbol()),
             Self::Toggle { name, equal, value } => {
                 let symbol = if *equal { "==" } else { "!=" };
-                write!(f, "toggle {} {symbol} {}", short_name(*name), name.spec().show(*value))
+                write!(f, "toggle {} {symbol} {}", name.spec().short(), name.spec().show(*value))
             }
             Self::All(conditions) => {
                 joined(f, conditions, " and ", |condition| matches!(condition, Self::All(_) | Self::Any(_)))

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::chord::Chord;
-use super::condition::{Condition, short_name};
+use super::condition::Condition;
 use super::words::write_word;
 use crate::{Danger, ToggleAssignment, ToggleName};
 
@@ -142,9 +142,9 @@ impl fmt::Display for Line {
             }
             Self::Set(assignment) => {
                 let value = assignment.name.spec().show(assignment.value);
-                write!(f, "set {} {value}", short_name(assignment.name))
+                write!(f, "set {} {value}", assignment.name.spec().short())
             }
-            Self::Toggle(name) => write!(f, "toggle {}", short_name(*name)),
+            Self::Toggle(name) => write!(f, "toggle {}", name.spec().short()),
             Self::Hold => f.write_str("hold"),
             Self::Run => f.write_str("run"),
             Self::Step(1) => f.write_str("step"),
