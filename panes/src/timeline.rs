@@ -29,7 +29,7 @@ const SHORTEST_VIEW: u64 = 50;
 /// Tallest a lane is drawn.
 const LANE_ROWS: u16 = 3;
 /// Cells that lane names take at most.
-const LABEL: u16 = 16;
+const LABEL: u16 = 20;
 
 /// View of the timeline.
 #[derive(Clone, Debug, Default)]
