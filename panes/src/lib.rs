@@ -22,7 +22,7 @@ mod table;
 mod theme;
 mod timeline;
 mod toggles;
-mod wrap;
+pub mod wrap;
 
 #[cfg(test)]
 mod synthetic;

@@ -6,7 +6,7 @@ use crate::pen::text_width;
 
 /// The lines that `text` takes in so many cells: broken at spaces, and within a word only where
 /// it is longer than a line. Nothing but spaces at the breaks is lost.
-pub(crate) fn lines(text: &str, width: u16) -> impl Iterator<Item = &str> {
+pub fn lines(text: &str, width: u16) -> impl Iterator<Item = &str> {
     let mut rest = text.trim();
     std::iter::from_fn(move || {
         if rest.is_empty() {

@@ -118,9 +118,9 @@ impl App {
                 // A macro finds others beside itself, and will lie elsewhere.
                 let shipped = file.starts_with(SHIPPED_PREFIX);
                 let absolute = std::path::absolute(file).ok().filter(|_| !shipped);
-                let file = absolute.map_or_else(|| file.clone(), |path| path.display().to_string());
-                self.note(&Line::Play(file.clone()));
-                self.load(file);
+                let noted = absolute.map_or_else(|| file.clone(), |path| path.display().to_string());
+                self.note(&Line::Play(noted));
+                self.load(file.clone());
                 Ok(())
             }
             Line::Wait { .. } | Line::Expect(_) => Err("This line has to wait: it works in a macro.".to_owned()),

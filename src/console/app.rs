@@ -598,7 +598,7 @@ impl App {
             {
                 bars::draw_playing(theme, &line, layout.keys, buffer);
             }
-            (Some(message), _) => bars::draw_message(theme, message, layout.keys, buffer),
+            (Some(message), _) => bars::draw_message(theme, message, layout.keys, area, buffer),
             (None, _) if !self.pressed.is_empty() => {
                 let next = self.options.keymap.continuations(&self.pressed, focus);
                 bars::draw_continuations(theme, &self.pressed, next, layout.keys, buffer);

@@ -1,10 +1,11 @@
 //! The status line, the tabs and the key bar.
 
-use coalmine_panes::{Grouped, Ink, PaneId, Pen, Percent, Scene, Theme, TogglesView};
+use coalmine_panes::{Grouped, Ink, PaneId, Pen, Percent, Scene, Theme, TogglesView, wrap};
 use coalmine_sessions::{Sanitized, SessionPhase, State, ToggleName, ToggleValue};
 use ratatui::{
     buffer::Buffer,
     layout::{Position, Rect},
+    style::Style,
     text::Span,
 };
 
@@ -54,8 +55,9 @@ fn draw_marks(pen: &mut Pen<'_>, scene: Scene<'_>, source: &Source, recording_ma
         }
         Source::Live(live) => {
             if let Some(behind) = live.steps_behind() {
+                let steps = if behind == 1 { "step" } else { "steps" };
                 let (step, behind) = (Grouped(live.step().unwrap_or(0)), Grouped(behind));
-                pen.put(banner, format_args!(" FROZEN at {step}, {behind} steps behind ")).skip(1);
+                pen.put(banner, format_args!(" FROZEN at {step}, {behind} {steps} behind ")).skip(1);
             }
             if live.held {
                 pen.text(banner, " HELD ").skip(1);
@@ -215,12 +217,19 @@ fn tabs() -> impl Iterator<Item = (PaneId, u16, u16)> {
     })
 }
 
-/// Draws a message in place of the key bar.
-pub(super) fn draw_message(theme: Theme, message: &Message, area: Rect, buffer: &mut Buffer) {
-    let mut pen = Pen::new(buffer, area, 0);
-    pen.skip(1);
-    let room = pen.room();
-    pen.clip(theme.ink(message.ink), &message.text, room, theme.glyphs.ellipsis);
+/// Draws a message in place of the key bar, and over what is above it as far as it takes more rows.
+pub(super) fn draw_message(theme: Theme, message: &Message, keys: Rect, screen: Rect, buffer: &mut Buffer) {
+    let width = keys.width.saturating_sub(2);
+    let rows = u16::try_from(wrap::lines(&message.text, width).count()).unwrap_or(u16::MAX);
+    let shown = rows.clamp(1, (screen.height / 3).max(1));
+    let area = Rect { y: keys.bottom().saturating_sub(shown), height: shown, ..keys };
+    for (row, line) in (0..shown).zip(wrap::lines(&message.text, width)) {
+        let mut pen = Pen::new(buffer, area, row);
+        pen.repeat(Style::reset(), " ", area.width).to(1).text(theme.ink(message.ink), line);
+        if row + 1 == shown && rows > shown {
+            pen.text(theme.ink(message.ink), theme.glyphs.ellipsis);
+        }
+    }
 }
 
 /// Draws the line that a macro is at.
@@ -277,7 +286,9 @@ pub(super) fn draw_keys(
         };
         Some((line, binding.keys.as_str(), hint))
     });
-    let hints: Vec<_> = hints.collect();
+    let mut hints: Vec<_> = hints.collect();
+    // Whoever sees the target held looks for how it goes on.
+    hints.sort_by_key(|(line, ..)| !(held && matches!(*line, "hold.switch" | "step")));
     // Help and quit always have their place, at the end.
     let last = |line: &str| matches!(line, "help" | "quit");
     let width = |keys: &str, hint: &str| (keys.len() + 1 + hint.len() + 2) as u16;

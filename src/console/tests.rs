@@ -855,6 +855,37 @@ fn what_is_recorded_is_what_came_of_it() {
 }
 
 #[test]
+fn whoever_sees_the_target_held_is_told_how_it_goes_on() {
+    for (width, height) in [(60, 15), (80, 24)] {
+        let mut bench = Bench::started(width, height);
+        bench.keys("p");
+        bench.answer(1, Ok(10));
+        bench.assert_shows("p run  . one step");
+    }
+    let mut bench = Bench::started(80, 24);
+    bench.keys("[");
+    bench.assert_shows("FROZEN at 8, 1 step behind");
+}
+
+#[test]
+fn a_message_is_read_whole_on_every_screen() {
+    let words: Vec<String> = (0..40).map(|number| format!("word{number:02}")).collect();
+    for (width, height) in [(60, 15), (80, 24), (200, 60)] {
+        let mut bench = Bench::started(width, height);
+        bench.app.warn(words.join(" "));
+        words.iter().for_each(|word| bench.assert_shows(word));
+        // What it covered comes back.
+        bench.keys("1");
+        bench.assert_hides("word");
+    }
+    // One that fills the screen says that it goes on.
+    let mut bench = Bench::started(60, 15);
+    bench.app.warn(vec![words.join(" "); 10].join(" "));
+    bench.assert_shows("\u{2026}");
+    bench.assert_shows("1 Overview");
+}
+
+#[test]
 fn escape_in_the_middle_of_a_sequence_ends_only_that() {
     let mut bench = Bench::started(120, 30);
     bench.keys("[g");
