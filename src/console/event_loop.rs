@@ -1,20 +1,14 @@
 //! The loop around the app: keys, signals, the target's waker and frames. Nothing in it blocks.
 
 use std::{
-    future::{self, poll_fn},
+    future,
     io::{self, Write},
-    pin::Pin,
     sync::Arc,
-    thread,
     time::{Duration, Instant},
 };
 
-use crossterm::event::{Event as TerminalEvent, EventStream};
-use futures_core::Stream;
-use rustix::{
-    event::{PollFd, PollFlags, poll},
-    process::{Signal, getpgrp, getpid, getsid, kill_current_process_group, kill_process},
-};
+use crossterm::event::Event as TerminalEvent;
+use rustix::process::{Signal, getpgrp, getpid, getsid, kill_current_process_group, kill_process};
 use tokio::{
     runtime,
     signal::unix::{Signal as SignalStream, SignalKind, signal},
@@ -27,11 +21,9 @@ use super::{
     App, Arrangement, ConsoleError, ConsoleOptions, Exit, Target,
     app::Request,
     jobs::Waker,
+    keyboard::Keyboard,
     terminal::{PanicGuard, Screen},
 };
-
-/// How long the loop has to end after the terminal went away.
-const GRACE: Duration = Duration::from_secs(1);
 
 /// Runs the console; see [`super::run`].
 pub(super) fn run(target: Target, options: ConsoleOptions) -> Result<(Exit, Arrangement), ConsoleError> {
@@ -79,8 +71,7 @@ async fn serve(
 
     // What happened before there was a waker.
     wake.notify_one();
-    let gone = watch_terminal();
-    let mut input = EventStream::new();
+    let mut keyboard = Keyboard::start()?;
     let interval = Duration::from_secs(1) / u32::from(frames_per_second.clamp(1, 240));
     let mut next_frame = Instant::now() + interval;
     let mut more = false;
@@ -94,7 +85,6 @@ async fn serve(
         app.work();
         tokio::select! {
             biased;
-            () = gone.notified() => return Ok(Exit::TerminalGone),
             number = signals.next() => match number {
                 // The one that `stop_job` sent to the whole job.
                 Signal::TSTP if std::mem::take(&mut own_stop) => {}
@@ -105,21 +95,19 @@ async fn serve(
                     screen.enter()?;
                     app.resized();
                 }
+                Signal::WINCH => {
+                    // What a terminal cut off it may have lost, even if it has its old size again by now.
+                    screen.repaint()?;
+                    app.resized();
+                }
                 end => {
                     tracing::info!(signal = end.as_raw(), "asked to end");
                     return Ok(Exit::Signal(end.as_raw()));
                 }
             },
-            event = next_event(&mut input) => match event {
+            event = keyboard.next() => match event {
                 None => return Ok(Exit::TerminalGone),
-                Some(event) => {
-                    let event = event?;
-                    if let TerminalEvent::Resize(..) = event {
-                        // What a terminal cut off it may have lost, even if it has its old size again by now.
-                        screen.repaint()?;
-                    }
-                    take_event(app, event);
-                }
+                Some(event) => take_event(app, event?),
             },
             () = wake.notified() => {
                 for panic in guard.since(panics) {
@@ -153,14 +141,11 @@ fn take_event(app: &mut App, event: TerminalEvent) {
     match event {
         TerminalEvent::Key(key) => app.key(key),
         TerminalEvent::Mouse(mouse) => app.mouse(mouse),
-        TerminalEvent::Resize(..) => app.resized(),
         TerminalEvent::Paste(text) => app.paste(&text),
+        // The signal says so at once; the reader, only when something is typed.
+        TerminalEvent::Resize(..) => {}
         TerminalEvent::FocusGained | TerminalEvent::FocusLost => {}
     }
-}
-
-async fn next_event(input: &mut EventStream) -> Option<io::Result<TerminalEvent>> {
-    poll_fn(|context| Pin::new(&mut *input).poll_next(context)).await
 }
 
 async fn until(instant: Option<Instant>) {
@@ -176,6 +161,7 @@ struct Signals {
     interrupt: SignalStream,
     stop: SignalStream,
     cont: SignalStream,
+    resized: SignalStream,
 }
 
 impl Signals {
@@ -187,6 +173,7 @@ impl Signals {
             interrupt: raw(Signal::INT)?,
             stop: raw(Signal::TSTP)?,
             cont: raw(Signal::CONT)?,
+            resized: raw(Signal::WINCH)?,
         })
     }
 
@@ -197,6 +184,7 @@ impl Signals {
             _ = self.interrupt.recv() => Signal::INT,
             _ = self.stop.recv() => Signal::TSTP,
             _ = self.cont.recv() => Signal::CONT,
+            _ = self.resized.recv() => Signal::WINCH,
         }
     }
 }
@@ -228,34 +216,6 @@ fn stop_here(screen: &mut Screen, app: &mut App) -> io::Result<()> {
     screen.enter()?;
     app.resized();
     Ok(())
-}
-
-/// Watches for the terminal's end on a thread of its own.
-///
-/// Crossterm reads in a loop that spins for ever, on our thread, once the terminal is gone. So if the
-/// loop does not end in time, the process does: there is nothing left to restore.
-fn watch_terminal() -> Arc<Notify> {
-    let gone = Arc::new(Notify::new());
-    let tell = Arc::clone(&gone);
-    let watch = move || {
-        let stdin = io::stdin();
-        loop {
-            let mut watched = [PollFd::new(&stdin, PollFlags::empty())];
-            match poll(&mut watched, None) {
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(_) => return,
-                Ok(_) if watched[0].revents().is_empty() => continue,
-                Ok(_) => break,
-            }
-        }
-        tell.notify_one();
-        thread::sleep(GRACE);
-        std::process::exit(Exit::TerminalGone.code().into());
-    };
-    let spawned = thread::Builder::new().name("terminal watch".to_owned()).spawn(watch);
-    // Without the thread the console works; only its end with the terminal is less sure.
-    drop(spawned);
-    gone
 }
 
 /// Whether an error says that there is no terminal any more.

@@ -14,6 +14,7 @@ mod completion;
 mod event_loop;
 mod fuzzy;
 mod jobs;
+mod keyboard;
 mod keymap;
 mod layout;
 mod line_editor;

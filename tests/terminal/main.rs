@@ -23,3 +23,4 @@ mod resizing;
 mod signals;
 mod start;
 mod synthetic;
+mod typing;
