@@ -40,6 +40,8 @@ pub struct TogglesView {
     selected: usize,
     /// Values asked for and not yet acknowledged; the console keeps it.
     pub pending: BTreeMap<ToggleName, ToggleValue>,
+    /// Whether what stands beside it is of an earlier step, which it says; the console keeps it.
+    pub ahead: bool,
 }
 
 /// A toggle's value now.
@@ -149,8 +151,10 @@ impl Pane for TogglesView {
         self.settle(scene.state);
         let area = match self.toggles.matches(scene.theme.glyphs.dot) {
             Some(matches) => header(scene, self.id(), format_args!("{matches}"), area, buffer),
-            None if self.pending.is_empty() => header(scene, self.id(), format_args!(""), area, buffer),
-            None => header(scene, self.id(), format_args!("waiting for the target"), area, buffer),
+            None if !self.pending.is_empty() => {
+                header(scene, self.id(), format_args!("waiting for the target"), area, buffer)
+            }
+            None => header(scene, self.id(), format_args!("{}", if self.ahead { "as of now" } else { "" }), area, buffer),
         };
         let count = TOGGLES.len() as u16;
         // The selected toggle's doc stands below the list, which makes room for it while focused.

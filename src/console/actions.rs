@@ -427,9 +427,10 @@ impl App {
 
     pub(super) fn open_prompt_with(&mut self, text: &str) {
         self.history.begin();
-        let mut prompt = PromptOverlay::new(PromptKind::Command, text);
-        prompt.complete(self.marks.names());
-        self.overlay = Some(Overlay::Prompt(Box::new(prompt)));
+        // There may be others by now.
+        self.files = None;
+        self.overlay = Some(Overlay::Prompt(Box::new(PromptOverlay::new(PromptKind::Command, text))));
+        self.complete();
     }
 
     pub(super) fn open_palette(&mut self) {

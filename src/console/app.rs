@@ -24,6 +24,7 @@ use super::{
     arrangement::Arrangement,
     bars,
     command::Scope,
+    completion::Files,
     jobs::{Done, Jobs, Waker},
     keymap::{Bound, Match, chord_of, event_of},
     layout::{Layout, SMALLEST, Shape},
@@ -109,6 +110,8 @@ pub struct App {
     pub(super) arrangement: Arrangement,
     pub(super) overlay: Option<Overlay>,
     pub(super) history: LineHistory,
+    /// The files of the directory that the line that is typed says.
+    pub(super) files: Option<Files>,
     /// Keys of an unfinished sequence.
     pressed: Vec<Chord>,
     message: Option<Message>,
@@ -156,6 +159,7 @@ impl App {
             arrangement: options.arrangement,
             overlay: None,
             history: LineHistory::default(),
+            files: None,
             pressed: Vec::new(),
             message: None,
             screen: Rect::ZERO,
@@ -220,6 +224,15 @@ impl App {
             match ended {
                 Ok(Done::Said(text)) => self.inform(text),
                 Ok(Done::Macro(script)) => self.play_loaded(*script),
+                Ok(Done::Files(files))
+                    if self.files.as_ref().is_some_and(|asked| asked.directory == files.directory) =>
+                {
+                    self.files = Some(files);
+                    self.complete();
+                    self.dirty = true;
+                }
+                // Of a directory that was typed past.
+                Ok(Done::Files(_)) => {}
                 Err(text) => {
                     self.warn(text.clone());
                     self.job_error = Some(text);
@@ -355,9 +368,7 @@ impl App {
                 self.start_macro(script);
             }
         }
-        if let Some(Overlay::Prompt(prompt)) = &mut self.overlay {
-            prompt.complete(self.marks.names());
-        }
+        self.complete();
         false
     }
 
@@ -365,9 +376,23 @@ impl App {
     pub fn paste(&mut self, text: &str) {
         if let Some(Overlay::Prompt(prompt)) = &mut self.overlay {
             prompt.paste(text);
-            prompt.complete(self.marks.names());
+            self.complete();
             self.dirty = true;
         }
+    }
+
+    /// Works out what can come next on the line that is typed. Names of files come when their directory was read.
+    pub(super) fn complete(&mut self) {
+        let Some(Overlay::Prompt(prompt)) = &mut self.overlay else { return };
+        if let Some(directory) = prompt.directory()
+            && self.files.as_ref().is_none_or(|files| files.directory != directory)
+        {
+            self.files = Some(Files::unread(directory));
+            let directory = directory.to_owned();
+            self.jobs.read(move || Ok(Done::Files(Files::read(directory))));
+        }
+        let none = Files::default();
+        prompt.complete(self.marks.names(), self.files.as_ref().unwrap_or(&none));
     }
 
     fn run_bound(&mut self, bound: &Bound) {
@@ -563,7 +588,15 @@ impl App {
         self.dirty = false;
         let focus = self.arrangement.focus;
         self.screen = area;
-        self.layout = self.lay_out(area, self.arrangement.shape);
+        let caption = self.caption().map_or(0, |caption| bars::sentence_rows(caption, area));
+        let above = Rect { height: area.height - caption, ..area };
+        self.layout = self.lay_out(above, self.arrangement.shape);
+        if let Some(layout) = &mut self.layout {
+            layout.keys.y = area.bottom() - 1;
+        } else {
+            // Where it has no room of its own it covers what is there.
+            self.layout = self.lay_out(area, self.arrangement.shape);
+        }
         let Some(layout) = self.layout else {
             let (width, height) = SMALLEST;
             let middle = Rect { y: area.y + area.height / 2, height: area.height.min(1), ..area };
@@ -573,6 +606,7 @@ impl App {
             );
             return self.draw_picture(buffer);
         };
+        self.views.toggles.ahead = self.source.live().is_some_and(|live| live.pinned().is_some());
         let theme = self.options.theme();
         let scene = |pane: PaneId| Scene { state: self.source.of(pane), theme, focused: pane == focus };
         let toggles = &self.views.toggles;
@@ -590,13 +624,12 @@ impl App {
                 assert!(!(self.panics && pane == focus), "`debug.panic` was asked for");
             }
         }
-        let playing = self.playing.as_ref().and_then(Playing::line);
-        match (&self.message, playing) {
+        match (&self.message, &self.playing) {
             // What the target answers to a macro says less than the line that asked; a warning says more.
-            (message, Some(line))
+            (message, Some(playing))
                 if self.snapshot.is_none() && message.as_ref().is_none_or(|message| message.ink != Ink::Warning) =>
             {
-                bars::draw_playing(theme, &line, layout.keys, buffer);
+                bars::draw_playing(theme, playing, self.caption(), layout.keys, area, buffer);
             }
             (Some(message), _) => bars::draw_message(theme, message, layout.keys, area, buffer),
             (None, _) if !self.pressed.is_empty() => {
@@ -611,6 +644,12 @@ impl App {
             overlay.draw(theme, layout.keys, area, buffer);
         }
         self.draw_picture(buffer);
+    }
+
+    /// What the macro that plays has to say; no picture of the screen shows it.
+    fn caption(&self) -> Option<&str> {
+        let playing = self.playing.as_ref().filter(|_| self.snapshot.is_none())?;
+        playing.caption.as_ref().map(Sanitized::as_str)
     }
 
     /// Writes the frame to a file if it was asked for.

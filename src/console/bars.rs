@@ -12,6 +12,7 @@ use ratatui::{
 use super::{
     app::Message,
     keymap::{BINDINGS, Binding, Keymap, Match, show},
+    macro_player::Playing,
     source::Source,
 };
 use coalmine_sessions::{Danger, macros::Chord};
@@ -219,26 +220,50 @@ fn tabs() -> impl Iterator<Item = (PaneId, u16, u16)> {
 
 /// Draws a message in place of the key bar, and over what is above it as far as it takes more rows.
 pub(super) fn draw_message(theme: Theme, message: &Message, keys: Rect, screen: Rect, buffer: &mut Buffer) {
-    let width = keys.width.saturating_sub(2);
-    let rows = u16::try_from(wrap::lines(&message.text, width).count()).unwrap_or(u16::MAX);
-    let shown = rows.clamp(1, (screen.height / 3).max(1));
-    let area = Rect { y: keys.bottom().saturating_sub(shown), height: shown, ..keys };
-    for (row, line) in (0..shown).zip(wrap::lines(&message.text, width)) {
+    draw_sentence(theme, message.ink, &message.text, keys.bottom(), screen, buffer);
+}
+
+/// Rows that a sentence takes: of a screen at most a third.
+pub(super) fn sentence_rows(text: &str, screen: Rect) -> u16 {
+    let rows = wrap::lines(text, screen.width.saturating_sub(2)).count();
+    u16::try_from(rows).unwrap_or(u16::MAX).clamp(1, (screen.height / 3).max(1))
+}
+
+/// Draws a text above the row `bottom`.
+fn draw_sentence(theme: Theme, ink: Ink, text: &str, bottom: u16, screen: Rect, buffer: &mut Buffer) {
+    let width = screen.width.saturating_sub(2);
+    let shown = sentence_rows(text, screen);
+    let area = Rect { y: bottom.saturating_sub(shown), height: shown, ..screen };
+    let mut lines = wrap::lines(text, width);
+    for (row, line) in (0..shown).zip(&mut lines) {
         let mut pen = Pen::new(buffer, area, row);
-        pen.repeat(Style::reset(), " ", area.width).to(1).text(theme.ink(message.ink), line);
-        if row + 1 == shown && rows > shown {
-            pen.text(theme.ink(message.ink), theme.glyphs.ellipsis);
-        }
+        pen.repeat(Style::reset(), " ", area.width).to(1).text(theme.ink(ink), line);
+    }
+    if lines.next().is_some() {
+        let end = area.width.saturating_sub(1);
+        Pen::new(buffer, area, shown - 1).to(end).text(theme.ink(ink), theme.glyphs.ellipsis);
     }
 }
 
-/// Draws the line that a macro is at.
-pub(super) fn draw_playing(theme: Theme, line: &str, area: Rect, buffer: &mut Buffer) {
-    let mut pen = Pen::new(buffer, area, 0);
+/// Draws the line that a macro is at, and above it what it has to say.
+pub(super) fn draw_playing(
+    theme: Theme,
+    playing: &Playing,
+    caption: Option<&str>,
+    keys: Rect,
+    screen: Rect,
+    buffer: &mut Buffer,
+) {
+    let mut pen = Pen::new(buffer, keys, 0);
     pen.text(theme.ink(Ink::Banner), " MACRO ").skip(1);
-    let room = pen.room().saturating_sub(12);
-    pen.clip(theme.ink(Ink::Text), line, room, theme.glyphs.ellipsis).skip(2);
+    if let Some(line) = playing.line() {
+        let room = pen.room().saturating_sub(12);
+        pen.clip(theme.ink(Ink::Text), &line, room, theme.glyphs.ellipsis).skip(2);
+    }
     pen.text(theme.ink(Ink::Key), "esc").text(theme.ink(Ink::Dim), " ends it");
+    if let Some(caption) = caption {
+        draw_sentence(theme, Ink::Strong, caption, keys.y, screen, buffer);
+    }
 }
 
 /// Draws how a sequence of keys can go on.

@@ -168,6 +168,8 @@ pub const COMMANDS: &[ConsoleCommand] = &[
     local("macro.play", &[], "Plays the macro that was recorded last.", |app, _| app.play_recorded_macro()),
     local("macro.save", &[required("FILE", Kind::File)], "Writes the macro that was recorded last to a file.",
         |app, values| app.save_macro(text(values).unwrap_or_default())),
+    local("say", &[required("TEXT", Kind::Text)], "Shows a sentence; a macro's stays until it says another.",
+        |app, values| { app.tell_sentence(text(values).unwrap_or_default()); Ok(()) }),
     line("keys", &[required("KEYS", Kind::Keys)], Danger::MutatesTarget, "Presses keys, such as `<C-u>gg`."),
     line("expect", &[required("CONDITION", Kind::Condition)], Danger::Read, "Says whether a condition holds now."),
     line("wait", &[required("CONDITION", Kind::Condition)], Danger::Read, "Lets the target run until a condition holds."),

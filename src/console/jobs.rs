@@ -11,6 +11,8 @@ use std::{
 
 use coalmine_sessions::macros::Macro;
 
+use super::completion::Files;
+
 /// Wakes the loop around the app.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
@@ -21,6 +23,8 @@ pub(super) enum Done {
     Said(String),
     /// A macro to play.
     Macro(Box<Macro>),
+    /// The files of a directory.
+    Files(Files),
 }
 
 /// What came of a job; an error is a sentence.

@@ -30,6 +30,8 @@ pub(super) struct Playing {
     pub(super) may_change: bool,
     /// Outcomes that were looked at.
     seen: usize,
+    /// What it said last to whoever watches.
+    pub(super) caption: Option<Sanitized>,
 }
 
 /// What it waits for, beside the target's answer and a step.
@@ -71,6 +73,7 @@ impl App {
             drained: 0,
             held_after: false,
             seen: 0,
+            caption: None,
         };
         if let Source::Live(live) = &mut self.source {
             playing.held_after = live.holding();
@@ -79,6 +82,14 @@ impl App {
             }
         }
         self.playing = Some(playing);
+    }
+
+    /// Shows a sentence: of the macro that plays, until it says another.
+    pub(super) fn tell_sentence(&mut self, text: &str) {
+        match &mut self.playing {
+            Some(playing) if self.feeding => playing.caption = Some(Sanitized::new(text)),
+            _ => self.inform(text.to_owned()),
+        }
     }
 
     /// Ends the macro that plays.

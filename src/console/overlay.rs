@@ -10,7 +10,7 @@ use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::{
     command::ConsoleCommand,
-    completion::{Completion, complete},
+    completion::{Completion, Files, complete, directory_of},
     fuzzy::Fuzzy,
     keymap::{Bound, Keymap, Row},
     line_editor::{LineEditor, LineHistory},
@@ -193,10 +193,24 @@ impl PromptOverlay {
     }
 
     /// Works out what can come next.
-    pub(super) fn complete<'a>(&mut self, marks: impl Iterator<Item = &'a str>) {
-        if self.kind == PromptKind::Command && self.chosen.is_none() {
-            self.completion = complete(&self.line.text()[..self.line.cursor()], marks);
+    pub(super) fn complete<'a>(&mut self, marks: impl Iterator<Item = &'a str>, files: &Files) {
+        if self.completes() {
+            self.completion = complete(self.before_cursor(), marks, files);
         }
+    }
+
+    /// The directory whose files that takes.
+    pub(super) fn directory(&self) -> Option<&str> {
+        if self.completes() { directory_of(self.before_cursor()) } else { None }
+    }
+
+    /// Whether it completes now: not while it is gone through what there was.
+    fn completes(&self) -> bool {
+        self.kind == PromptKind::Command && self.chosen.is_none()
+    }
+
+    fn before_cursor(&self) -> &str {
+        &self.line.text()[..self.line.cursor()]
     }
 
     /// Text that was pasted.
@@ -268,7 +282,7 @@ impl PromptOverlay {
         self.line.replace(self.completion.from, &self.completion.candidates[next].text);
         // The only one there is is as good as typed.
         self.chosen = (count > 1).then_some(next);
-        if count == 1 {
+        if count == 1 && !self.line.text()[..self.line.cursor()].ends_with('/') {
             self.line.insert(" ");
         }
         self.error = None;

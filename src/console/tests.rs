@@ -190,8 +190,12 @@ fn freezing_pins_the_view_and_collection_goes_on() {
     bench.assert_shows("FROZEN at 9, 15 steps behind");
     bench.assert_shows("step 9 ");
     assert_eq!(bench.app.state().totals.steps, 25);
+    // The toggles are never of an earlier step.
+    bench.keys("5");
+    bench.assert_shows("as of now");
     bench.keys(" ");
     bench.assert_hides("FROZEN");
+    bench.assert_hides("as of now");
     bench.assert_shows("step 24 ");
 }
 

@@ -56,6 +56,30 @@ fn one_is_played_from_a_file_and_stopped() {
 }
 
 #[test]
+fn what_one_says_stays_beside_the_panes_until_it_ends() {
+    let home = Home::new();
+    home.write("says.macro", "focus timeline\nsay The lanes. Look at the last row.\nwait step >= 100000000\n");
+    for (columns, rows) in [(160, 48), (80, 24)] {
+        let mut terminal = Start::engine(columns, rows, &[]).home(&home).open();
+        terminal.shows(&["running"]);
+        terminal.keys("4");
+        terminal.shows(&["lanes busy"]);
+        terminal.line("play says.macro");
+        terminal.last_line_shows("says.macro:3: wait");
+        let shown = terminal.rows();
+        assert!(shown[shown.len() - 2].contains("The lanes. Look at the last row."), "{shown:#?}");
+        // It has a row of its own: the pane ends above it.
+        terminal.shows(&["lanes busy", "0 us", ", . pick a span"]);
+        terminal.keys(ESCAPE);
+        terminal.hides("The lanes.");
+        terminal.line("say A word.");
+        terminal.last_line_shows("A word.");
+        terminal.keys("q");
+        terminal.left().assert_clean(0);
+    }
+}
+
+#[test]
 fn one_is_recorded_played_and_saved() {
     let home = Home::new();
     let mut terminal = Start::engine(160, 48, &[]).home(&home).open();
