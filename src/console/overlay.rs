@@ -313,9 +313,12 @@ impl Overlay {
 
     /// Draws it over the screen.
     pub(super) fn draw(&mut self, theme: Theme, keys: Rect, screen: Rect, buffer: &mut Buffer) {
-        let ask = |question: std::fmt::Arguments<'_>, buffer: &mut Buffer| {
+        // The question comes first: what it is about may be longer than the screen.
+        let ask = |question: std::fmt::Arguments<'_>, about: &str, buffer: &mut Buffer| {
             let mut pen = Pen::new(buffer, keys, 0);
-            pen.put(theme.ink(Ink::Banner), format_args!(" {question} "));
+            pen.put(theme.ink(Ink::Banner), format_args!(" {question} ")).text(theme.ink(Ink::Text), " ");
+            let room = pen.room();
+            pen.clip(theme.ink(Ink::Text), about, room, theme.glyphs.ellipsis);
             let room = pen.room();
             pen.repeat(theme.ink(Ink::Text), " ", room);
         };
@@ -345,9 +348,9 @@ impl Overlay {
             }
             Self::Confirm(script) => {
                 let name = Sanitized::new(&script.name);
-                ask(format_args!("{name} changes the target. Play it? y or n"), buffer);
+                ask(format_args!("This macro changes the target. Play it? y or n"), &name, buffer);
             }
-            Self::Letter(command) => ask(format_args!("{}: which letter?", command.name), buffer),
+            Self::Letter(command) => ask(format_args!("{}: which letter?", command.name), "", buffer),
         }
     }
 }
