@@ -154,7 +154,9 @@ impl Pane for TogglesView {
             None if !self.pending.is_empty() => {
                 header(scene, self.id(), format_args!("waiting for the target"), area, buffer)
             }
-            None => header(scene, self.id(), format_args!("{}", if self.ahead { "as of now" } else { "" }), area, buffer),
+            None => {
+                header(scene, self.id(), format_args!("{}", if self.ahead { "as of now" } else { "" }), area, buffer)
+            }
         };
         let count = TOGGLES.len() as u16;
         // The selected toggle's doc stands below the list, which makes room for it while focused.
