@@ -19,6 +19,7 @@ use toml::{
 };
 
 use crate::console::{Binding, Bound, Keymap, Scope, parse_keys};
+use crate::paths::expand_home;
 use coalmine_panes::PaneId;
 
 /// Bytes of a configuration file.
@@ -150,7 +151,7 @@ impl Reader<'_> {
         for (key, value) in table {
             match key.get_ref().as_ref() {
                 "directory" => {
-                    let directory = value.get_ref().as_str().filter(|text| !text.is_empty()).map(home);
+                    let directory = value.get_ref().as_str().filter(|text| !text.is_empty()).map(expand_home);
                     self.config.recordings = self.expect(value, directory, "a directory's name");
                 }
                 "redact" => {
@@ -268,14 +269,6 @@ impl Reader<'_> {
                 PaneId::ALL.into_iter().for_each(|pane| self.config.keymap.unbind(chords, Scope::Pane(pane)));
             }
         }
-    }
-}
-
-/// A directory, with `~/` for the home directory.
-fn home(text: &str) -> PathBuf {
-    match (text.strip_prefix("~/"), etcetera::home_dir()) {
-        (Some(rest), Ok(home)) => home.join(rest),
-        _ => PathBuf::from(text),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Macros without a console: from a file to a report, on an engine of one's own.
 
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -36,7 +37,11 @@ pub struct MacroRun {
 /// # Errors
 /// When a file cannot be read, and everything that is wrong with what it says.
 pub fn load_macro(path: &str) -> Result<Macro, MacroErrors> {
-    let source = read_source("", path).map_err(|message| MacroErrors(vec![MacroError::of_file(path, &message)]))?;
+    let source = read_source("", path).map_err(|message| {
+        // The error says the name by itself.
+        let named = format!("{path} ");
+        MacroErrors(vec![MacroError::of_file(path, message.strip_prefix(&named).unwrap_or(&message))])
+    })?;
     load(&source, &known_commands(), &mut read_source)
 }
 
@@ -53,6 +58,11 @@ pub fn read_source(from: &str, path: &str) -> Result<Source, String> {
         });
     }
     let name = Path::new(from).parent().unwrap_or(Path::new("")).join(path);
+    // Whoever types would share the terminal's keys with whatever reads it.
+    let device = |found: Metadata| found.file_type().is_char_device() || found.file_type().is_block_device();
+    if fs::metadata(&name).is_ok_and(device) {
+        return Err(format!("{} is a device and no file of text.", name.display()));
+    }
     let mut bytes = Vec::new();
     // One byte more than may be, so that the parser says that it is too much.
     File::open(&name)

@@ -44,3 +44,11 @@ impl Paths {
         self.arrangements.join(format!("{:016x}.toml", xxhash_rust::xxh3::xxh3_64(target.as_bytes())))
     }
 }
+
+/// The file that a person means who writes `~/` for the home directory.
+pub(crate) fn expand_home(text: &str) -> PathBuf {
+    match (text.strip_prefix("~/"), etcetera::home_dir()) {
+        (Some(rest), Ok(home)) => home.join(rest),
+        _ => PathBuf::from(text),
+    }
+}

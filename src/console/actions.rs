@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     macro_run::load_macro,
+    paths::expand_home,
     playback::ReplayRequest,
     recorder::{Recorder, manifest_of},
 };
@@ -101,7 +102,7 @@ impl App {
                 Ok(())
             }
             Line::Snapshot(file) => {
-                let path = PathBuf::from(file);
+                let path = expand_home(file);
                 let known = path.extension().is_some_and(|extension| extension == "svg" || extension == "txt");
                 if !known {
                     return Err(format!("A snapshot is an .svg or a .txt file, and `{file}` is neither."));
@@ -117,10 +118,10 @@ impl App {
             Line::Play(file) => {
                 // A macro finds others beside itself, and will lie elsewhere.
                 let shipped = file.starts_with(SHIPPED_PREFIX);
-                let absolute = std::path::absolute(file).ok().filter(|_| !shipped);
+                let absolute = std::path::absolute(expand_home(file)).ok().filter(|_| !shipped);
                 let noted = absolute.map_or_else(|| file.clone(), |path| path.display().to_string());
                 self.note(&Line::Play(noted));
-                self.load(file.clone());
+                self.load(if shipped { file.clone() } else { expand_home(file).display().to_string() });
                 Ok(())
             }
             Line::Wait { .. } | Line::Expect(_) => Err("This line has to wait: it works in a macro.".to_owned()),
@@ -344,7 +345,7 @@ impl App {
             self.open_prompt_with(&format!("export {}.csv", focus.name()));
             return Ok(());
         };
-        let path = Path::new(file);
+        let path = &expand_home(file);
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         let form = TableForm::from_extension(extension)
             .ok_or_else(|| format!("An export is a .csv, .json or .txt file, and `{file}` is none."))?;
@@ -461,7 +462,7 @@ impl App {
     /// Begins a recording; without a name, in the directory of recordings by the time of day.
     pub(super) fn record(&mut self, file: Option<&str>) -> Result<(), String> {
         let path = match file {
-            Some(file) => PathBuf::from(file),
+            Some(file) => expand_home(file),
             None => {
                 let now = jiff::ZonedDateTime::now().strftime("%Y-%m-%d-%H%M%S");
                 // If it cannot be made, beginning the recording says why.
@@ -530,7 +531,7 @@ impl App {
 
     pub(super) fn save_macro(&mut self, file: &str) -> Result<(), String> {
         let text = self.recorded_macro.clone().ok_or("No macro was recorded yet.")?;
-        self.write_macro(PathBuf::from(file), text);
+        self.write_macro(expand_home(file), text);
         Ok(())
     }
 

@@ -245,6 +245,9 @@ fn draw_sentence(theme: Theme, ink: Ink, text: &str, bottom: u16, screen: Rect, 
     }
 }
 
+/// How a macro is stopped.
+const END: &str = "esc ends it";
+
 /// Draws the line that a macro is at, and above it what it has to say.
 pub(super) fn draw_playing(
     theme: Theme,
@@ -257,10 +260,11 @@ pub(super) fn draw_playing(
     let mut pen = Pen::new(buffer, keys, 0);
     pen.text(theme.ink(Ink::Banner), " MACRO ").skip(1);
     if let Some(line) = playing.line() {
-        let room = pen.room().saturating_sub(12);
+        let room = pen.room().saturating_sub(2 + END.len() as u16);
         pen.clip(theme.ink(Ink::Text), &line, room, theme.glyphs.ellipsis).skip(2);
     }
-    pen.text(theme.ink(Ink::Key), "esc").text(theme.ink(Ink::Dim), " ends it");
+    let (key, what) = END.split_at("esc".len());
+    pen.text(theme.ink(Ink::Key), key).text(theme.ink(Ink::Dim), what);
     if let Some(caption) = caption {
         draw_sentence(theme, Ink::Strong, caption, keys.y, screen, buffer);
     }

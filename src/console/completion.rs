@@ -1,6 +1,6 @@
 //! What can come next on the command line.
 
-use std::fs;
+use std::{fs, path::PathBuf};
 
 use coalmine_panes::{Candidate, PaneId};
 use coalmine_sessions::{
@@ -12,11 +12,12 @@ use super::{
     command::{ConsoleCommand, Kind, Parameter},
     commands::{COMMANDS, command_named},
 };
+use crate::paths::expand_home;
 
 /// Candidates that are worked out at most; a person who sees so many types on.
 const MOST: usize = 64;
 /// Files of a directory that are looked at, at most.
-const MOST_FILES: usize = 4_096;
+const MOST_FILES: usize = 1 << 17;
 
 /// What can come next.
 #[derive(Clone, Debug, Default)]
@@ -46,13 +47,15 @@ impl Files {
     /// Reads a directory; of one that cannot be read, and of names that a line cannot say without quotes, there is
     /// nothing to say here.
     pub(super) fn read(directory: String) -> Self {
-        let path = if directory.is_empty() { "." } else { &directory };
+        let path = if directory.is_empty() { PathBuf::from(".") } else { expand_home(&directory) };
         let entries = fs::read_dir(path).into_iter().flatten().take(MOST_FILES).flatten();
         let named = entries.filter_map(|entry| {
             let mut name = entry.file_name().into_string().ok()?;
             let plain = language::word(&name) == name && Sanitized::new(&name).as_str() == name;
+            let kind = entry.file_type().ok()?;
             // A link to a directory is one too.
-            if plain && fs::metadata(entry.path()).is_ok_and(|found| found.is_dir()) {
+            let directory = || kind.is_dir() || fs::metadata(entry.path()).is_ok_and(|found| found.is_dir());
+            if plain && !kind.is_file() && directory() {
                 name.push('/');
             }
             plain.then_some(name)
@@ -109,7 +112,9 @@ pub(super) fn complete<'a>(line: &str, marks: impl Iterator<Item = &'a str>, fil
     if line[..from].trim().is_empty() {
         let named = COMMANDS.iter().filter(|command| command.name.starts_with(word));
         // A part of a name is enough, but its beginning counts for more.
-        let inside = COMMANDS.iter().filter(|command| command.name.find(word).is_some_and(|at| at > 0));
+        let longer = |command: &&ConsoleCommand| command.name.len() > word.len();
+        let inside = COMMANDS.iter().filter(longer).filter(|command| command.name[1..].contains(word));
+        let inside = inside.filter(|command| !command.name.starts_with(word));
         let candidates = named.chain(inside).map(|command| candidate(command.name, command.doc));
         let usage = command_named(word).map(|command| usage_after(command, 0)).unwrap_or_default();
         return Completion { from, candidates: candidates.take(MOST).collect(), usage };

@@ -8,7 +8,10 @@ use std::{
 };
 
 use crossterm::event::Event as TerminalEvent;
-use rustix::process::{Signal, getpgrp, getpid, getsid, kill_current_process_group, kill_process};
+use rustix::{
+    process::{Signal, getpgrp, getpid, getsid, kill_current_process_group, kill_process},
+    termios::tcgetpgrp,
+};
 use tokio::{
     runtime,
     signal::unix::{Signal as SignalStream, SignalKind, signal},
@@ -24,6 +27,9 @@ use super::{
     keyboard::Keyboard,
     terminal::{PanicGuard, Screen},
 };
+
+/// How long a job that is continued in the background waits for a signal that came with that.
+const SETTLE: Duration = Duration::from_millis(50);
 
 /// Runs the console; see [`super::run`].
 pub(super) fn run(target: Target, options: ConsoleOptions) -> Result<(Exit, Arrangement), ConsoleError> {
@@ -88,22 +94,25 @@ async fn serve(
             number = signals.next() => match number {
                 // The one that `stop_job` sent to the whole job.
                 Signal::TSTP if std::mem::take(&mut own_stop) => {}
-                Signal::TSTP if has_shell() => stop_here(&mut screen, app)?,
+                Signal::TSTP if has_shell() => stop_here(&mut screen, &mut keyboard)?,
                 Signal::TSTP => app.warn(NO_SHELL.to_owned()),
-                Signal::CONT => {
-                    // Stopped from outside: the shell may have changed the terminal's modes.
+                Signal::CONT if has_terminal() => {
+                    // Also after a stop from outside, as the shell may have changed the terminal's modes.
                     screen.enter()?;
+                    keyboard.resume();
                     app.resized();
                 }
+                // In the background nothing is drawn; but what ends it must not wait for the foreground.
+                Signal::CONT => match signals.ends.within(SETTLE).await {
+                    Some(end) => return Ok(ended_by(end)),
+                    None => stop_here(&mut screen, &mut keyboard)?,
+                },
                 Signal::WINCH => {
                     // What a terminal cut off it may have lost, even if it has its old size again by now.
                     screen.repaint()?;
                     app.resized();
                 }
-                end => {
-                    tracing::info!(signal = end.as_raw(), "asked to end");
-                    return Ok(Exit::Signal(end.as_raw()));
-                }
+                end => return Ok(ended_by(end)),
             },
             event = keyboard.next() => match event {
                 None => return Ok(Exit::TerminalGone),
@@ -127,7 +136,7 @@ async fn serve(
             Some(Request::Copy(text)) => screen.copy(&text)?,
             Some(Request::Suspend) if has_shell() => {
                 own_stop = true;
-                stop_job(&mut screen, app)?;
+                stop_job(&mut screen, &mut keyboard)?;
             }
             Some(Request::Suspend) => app.warn(NO_SHELL.to_owned()),
         }
@@ -155,37 +164,64 @@ async fn until(instant: Option<Instant>) {
     }
 }
 
+/// The end that a signal asks for.
+fn ended_by(signal: Signal) -> Exit {
+    tracing::info!(signal = signal.as_raw(), "asked to end");
+    Exit::Signal(signal.as_raw())
+}
+
 struct Signals {
-    terminate: SignalStream,
-    hang_up: SignalStream,
-    interrupt: SignalStream,
+    ends: Ends,
     stop: SignalStream,
     cont: SignalStream,
     resized: SignalStream,
 }
 
+/// Signals that end the console.
+struct Ends {
+    terminate: SignalStream,
+    hang_up: SignalStream,
+    interrupt: SignalStream,
+    quit: SignalStream,
+}
+
 impl Signals {
     fn new() -> io::Result<Self> {
         let raw = |number: Signal| signal(SignalKind::from_raw(number.as_raw()));
-        Ok(Self {
+        let ends = Ends {
             terminate: raw(Signal::TERM)?,
             hang_up: raw(Signal::HUP)?,
             interrupt: raw(Signal::INT)?,
-            stop: raw(Signal::TSTP)?,
-            cont: raw(Signal::CONT)?,
-            resized: raw(Signal::WINCH)?,
-        })
+            quit: raw(Signal::QUIT)?,
+        };
+        Ok(Self { ends, stop: raw(Signal::TSTP)?, cont: raw(Signal::CONT)?, resized: raw(Signal::WINCH)? })
     }
 
+    /// The next signal; of several, first what ends the console.
+    async fn next(&mut self) -> Signal {
+        tokio::select! {
+            biased;
+            end = self.ends.next() => end,
+            _ = self.stop.recv() => Signal::TSTP,
+            _ = self.cont.recv() => Signal::CONT,
+            _ = self.resized.recv() => Signal::WINCH,
+        }
+    }
+}
+
+impl Ends {
     async fn next(&mut self) -> Signal {
         tokio::select! {
             _ = self.terminate.recv() => Signal::TERM,
             _ = self.hang_up.recv() => Signal::HUP,
             _ = self.interrupt.recv() => Signal::INT,
-            _ = self.stop.recv() => Signal::TSTP,
-            _ = self.cont.recv() => Signal::CONT,
-            _ = self.resized.recv() => Signal::WINCH,
+            _ = self.quit.recv() => Signal::QUIT,
         }
+    }
+
+    /// One that comes within this time.
+    async fn within(&mut self, time: Duration) -> Option<Signal> {
+        time::timeout(time, self.next()).await.ok()
     }
 }
 
@@ -202,20 +238,25 @@ fn has_shell() -> bool {
 ///
 /// The terminal is handed back first. Once its other processes have stopped, the job is in the
 /// background, where changing the terminal's modes would stop this process a second time.
-fn stop_job(screen: &mut Screen, app: &mut App) -> io::Result<()> {
+fn stop_job(screen: &mut Screen, keyboard: &mut Keyboard) -> io::Result<()> {
     screen.leave();
     kill_current_process_group(Signal::TSTP)?;
-    stop_here(screen, app)
+    stop_here(screen, keyboard)
 }
 
-/// Stops this process only.
-fn stop_here(screen: &mut Screen, app: &mut App) -> io::Result<()> {
+/// Stops this process only. The terminal is taken again when the loop hears of the signal that continues it.
+fn stop_here(screen: &mut Screen, keyboard: &mut Keyboard) -> io::Result<()> {
+    keyboard.pause();
     screen.leave();
-    // The next line is reached at SIGCONT.
+    // Returns at SIGCONT.
     kill_process(getpid(), Signal::STOP)?;
-    screen.enter()?;
-    app.resized();
     Ok(())
+}
+
+/// Whether the terminal is this job's: one in the background that changes its modes is stopped.
+fn has_terminal() -> bool {
+    // What has no terminal that controls it is in no background either.
+    tcgetpgrp(io::stdin()).map_or(true, |group| group == getpgrp())
 }
 
 /// Whether an error says that there is no terminal any more.

@@ -10,7 +10,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    thread,
+    thread::{self, Thread},
     time::Duration,
 };
 
@@ -29,7 +29,16 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Keys, pastes and the pointer, as they come.
 pub(super) struct Keyboard {
     events: Receiver<io::Result<Event>>,
-    ends: Arc<AtomicBool>,
+    told: Arc<Told>,
+    thread: Thread,
+}
+
+/// What the thread is told.
+#[derive(Default)]
+struct Told {
+    /// The terminal is somebody else's for now.
+    paused: AtomicBool,
+    ends: AtomicBool,
 }
 
 impl Keyboard {
@@ -39,10 +48,28 @@ impl Keyboard {
     /// When no thread can be started.
     pub(super) fn start() -> io::Result<Self> {
         let (sender, events) = channel(AHEAD);
-        let ends = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&ends);
-        thread::Builder::new().name("keyboard".to_owned()).spawn(move || read(&sender, &told))?;
-        Ok(Self { events, ends })
+        let told = Arc::<Told>::default();
+        let hears = Arc::clone(&told);
+        let spawned = thread::Builder::new().name("keyboard".to_owned()).spawn(move || read(&sender, &hears))?;
+        Ok(Self { events, told, thread: spawned.thread().clone() })
+    }
+
+    /// Leaves what is typed to the shell, and forgets what was read ahead: it was not typed for what comes after.
+    pub(super) fn pause(&mut self) {
+        self.told.paused.store(true, Ordering::SeqCst);
+        self.forget();
+    }
+
+    /// Reads on after [`Self::pause`].
+    pub(super) fn resume(&mut self) {
+        // What the thread was about to hand over.
+        self.forget();
+        self.told.paused.store(false, Ordering::SeqCst);
+        self.thread.unpark();
+    }
+
+    fn forget(&mut self) {
+        while self.events.try_recv().is_ok() {}
     }
 
     /// The next event; `None` once the terminal is gone. Nothing is lost if this is dropped before it is ready.
@@ -54,14 +81,18 @@ impl Keyboard {
 impl Drop for Keyboard {
     fn drop(&mut self) {
         // What is typed from now on is for the shell: the thread, which may wait until the process ends, leaves it.
-        self.ends.store(true, Ordering::SeqCst);
+        self.told.ends.store(true, Ordering::SeqCst);
     }
 }
 
-fn read(sender: &Sender<io::Result<Event>>, ends: &AtomicBool) {
+fn read(sender: &Sender<io::Result<Event>>, told: &Told) {
     loop {
-        match wait() {
-            Ok(true) if !ends.load(Ordering::SeqCst) => {}
+        let waited = wait();
+        while told.paused.load(Ordering::SeqCst) {
+            thread::park();
+        }
+        match waited {
+            Ok(true) if !told.ends.load(Ordering::SeqCst) => {}
             Ok(_) => return,
             Err(error) => {
                 // Nobody listens any more, or is told.
@@ -70,6 +101,9 @@ fn read(sender: &Sender<io::Result<Event>>, ends: &AtomicBool) {
             }
         }
         while let Some(event) = next() {
+            if told.paused.load(Ordering::SeqCst) {
+                continue;
+            }
             let failed = event.is_err();
             if sender.blocking_send(event).is_err() || failed {
                 return;

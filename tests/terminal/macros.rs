@@ -47,7 +47,14 @@ fn one_is_played_from_a_file_and_stopped() {
     terminal.line("play wrong.macro");
     terminal.shows(&["wrong.macro:2:7: ", "(1 more)"]);
     terminal.line("play nowhere.macro");
-    terminal.shows(&["nowhere.macro"]);
+    terminal.shows(&["nowhere.macro: cannot be read: "]);
+    // Keys are the console's, and nobody else reads them.
+    for name in ["/dev/tty", "/dev/stdin"] {
+        terminal.line(&format!("play {name}"));
+        terminal.shows(&[&format!("{name}: is a device and no file of text.")]);
+    }
+    terminal.line("play ~/fails.macro");
+    terminal.shows(&["fails.macro:2: `expect step > 100000000` failed"]);
     // One that plays does not keep a person from leaving.
     terminal.line("play endless.macro");
     terminal.shows(&[" MACRO "]);

@@ -19,11 +19,14 @@ fn visit(terminal: &mut Terminal, rest: impl Fn(&str) -> String) {
         });
         // Into what is selected, and out again: of that, then of the zoom.
         terminal.keys("j\r");
+        // What was selected in the toggles has changed, and that is said in the place of the keys until the next one.
+        if pane == "5 Toggles" {
+            terminal.last_line_shows(" from step ");
+        }
         terminal.keys("k");
         terminal.keys("z");
         terminal.shows(&[&title, &rest(pane)]);
-        // What was selected in the toggles has changed, and that is said in the place of the keys.
-        terminal.last_line_shows(if pane == "5 Toggles" { " from step " } else { "q quit" });
+        terminal.last_line_shows("q quit");
     }
 }
 

@@ -9,7 +9,7 @@ use crate::terminal::{Start, Terminal};
 
 #[test]
 fn a_signal_that_ends_the_program_restores_the_terminal() {
-    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::INT, 130)] {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::INT, 130), (Signal::QUIT, 131)] {
         let mut terminal = Terminal::open(120, 40, &["--pace", "max"]);
         terminal.shows(&["overlap on", "running"]);
         terminal.signal(signal);
@@ -70,6 +70,48 @@ fn a_key_hands_the_terminal_to_the_shell() {
 #[test]
 fn a_stop_from_outside_hands_the_terminal_to_the_shell() {
     assert_suspends(|_, pid| kill_process(pid, Signal::TSTP).unwrap());
+}
+
+/// What was typed for the shell changes nothing here when the shell hands the terminal back.
+#[test]
+fn what_is_typed_after_the_key_that_suspends_is_forgotten() {
+    let mut terminal = Start::engine(120, 40, &["--pace", "max"]).script(JOB_CONTROL).open();
+    terminal.shows(&["running", "q quit"]);
+    terminal.keys("\x1a?4zo");
+    terminal.hands_back("stopped 1");
+    let sent = terminal.sent();
+    terminal.keys("\r");
+    terminal.sends(sent, b"\x1b[?1049h");
+    terminal.shows(&["━ 1 Overview ", "overlap on", "q quit"]);
+    terminal.hides("type to filter");
+    terminal.keys("q");
+    terminal.left().assert_restored(0);
+}
+
+/// A shell that ends the program while that is suspended.
+const ENDS_A_JOB: &str = r#"
+    set -m
+    "$0" "$@"
+    echo "stopped"
+    read signal
+    kill -$signal %1
+    kill -CONT %1
+    # As long as it counts as stopped, waiting for it returns at once.
+    while wait %1; code=$?; [ $code = 147 ]; do :; done
+    echo "ended with $code"
+"#;
+
+#[test]
+fn what_is_suspended_can_be_ended() {
+    for (signal, code) in [("TERM", 143), ("HUP", 129), ("INT", 130)] {
+        let mut terminal = Start::engine(120, 40, &[]).script(ENDS_A_JOB).open();
+        terminal.shows(&["running", "q quit"]);
+        terminal.keys("\x1a");
+        terminal.hands_back("stopped");
+        terminal.keys(&format!("{signal}\r"));
+        terminal.shows(&[&format!("ended with {code}")]);
+        terminal.left().assert_restored(0);
+    }
 }
 
 #[test]
