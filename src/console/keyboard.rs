@@ -1,8 +1,8 @@
 //! What is typed, read on a thread of its own, so that nothing that is typed can hold the console.
 //!
 //! Crossterm waits within a read for the rest of a sequence that has begun, and Alt-[ begins one. Here that holds this
-//! thread only. It is built with `use-dev-tty`, whose reader asks the terminal anew what there is to read: the other one
-//! forgets keys that come together with a change of size.
+//! thread only, and Ctrl-\ is no key but a signal. It is built with `use-dev-tty`, whose reader asks the terminal anew what
+//! there is to read: the other one forgets keys that come together with a change of size.
 
 use std::{
     io,

@@ -22,6 +22,8 @@ use ratatui::{
     layout::{Position, Rect},
 };
 
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
+
 use super::App;
 
 /// Whether the terminal is ours now. Process-wide, as the terminal and the panic hook are.
@@ -88,6 +90,7 @@ impl Drop for Screen {
 fn take(mouse: bool) -> io::Result<()> {
     TAKEN.store(true, Ordering::SeqCst);
     let taken = terminal::enable_raw_mode().and_then(|()| {
+        keep_quit_key()?;
         // Pasted text comes as one event, and is no sequence of keys.
         execute!(io::stdout(), terminal::EnterAlternateScreen, event::EnableBracketedPaste, cursor::Hide)?;
         if mouse {
@@ -96,6 +99,20 @@ fn take(mouse: bool) -> io::Result<()> {
         Ok(())
     });
     taken.inspect_err(|_| hand_back())
+}
+
+/// What a terminal takes for a key that sends no signal.
+const NO_KEY: u8 = if cfg!(target_os = "linux") { 0 } else { 0xff };
+
+/// Lets Ctrl-\ send its signal, as the only key: an unfinished sequence, such as Alt-[ and then `<` begin one, takes every
+/// other key with it, the one that quits too.
+fn keep_quit_key() -> io::Result<()> {
+    let input = io::stdin();
+    let mut modes = tcgetattr(&input)?;
+    modes.local_modes |= LocalModes::ISIG;
+    modes.special_codes[SpecialCodeIndex::VINTR] = NO_KEY;
+    modes.special_codes[SpecialCodeIndex::VSUSP] = NO_KEY;
+    Ok(tcsetattr(&input, OptionalActions::Now, &modes)?)
 }
 
 /// Hands the terminal back, once. Every step is tried whatever became of the one before:

@@ -50,3 +50,19 @@ fn an_unfinished_sequence_does_not_hold_the_console() {
     terminal.keys("q");
     terminal.left().assert_clean(0);
 }
+
+/// These take every key that follows, until one comes that ends them.
+#[test]
+fn there_is_a_way_out_of_an_unfinished_sequence() {
+    for begun in ["\x1b[<", "\x1b[200~pasted", "\x1b[?"] {
+        let mut terminal = Start::engine(160, 48, &["--pace", "max"]).open();
+        terminal.shows(&["running"]);
+        terminal.keys(begun);
+        terminal.keys("q\x03");
+        for _ in 0..5 {
+            terminal.sends(terminal.sent(), b"\x1b[?2026l");
+        }
+        terminal.keys("\x1c");
+        terminal.left().assert_clean(131);
+    }
+}
