@@ -239,6 +239,7 @@ fn has_shell() -> bool {
 /// The terminal is handed back first. Once its other processes have stopped, the job is in the
 /// background, where changing the terminal's modes would stop this process a second time.
 fn stop_job(screen: &mut Screen, keyboard: &mut Keyboard) -> io::Result<()> {
+    keyboard.pause();
     screen.leave();
     kill_current_process_group(Signal::TSTP)?;
     stop_here(screen, keyboard)

@@ -11,7 +11,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, Thread},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crossterm::event::{self, Event};
@@ -25,6 +25,8 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 const AHEAD: usize = 256;
 /// How long the reader looks for what there is: it does not look at all when it is given no time.
 const LOOK: Duration = Duration::from_millis(1);
+/// How long a pause waits for a reader that may be in the middle of a sequence.
+const FORGETTING: Duration = Duration::from_millis(100);
 
 /// Keys, pastes and the pointer, as they come.
 pub(super) struct Keyboard {
@@ -39,6 +41,8 @@ struct Told {
     /// The terminal is somebody else's for now.
     paused: AtomicBool,
     ends: AtomicBool,
+    /// Said by the thread: it reads, or hands over what it has read.
+    busy: AtomicBool,
 }
 
 impl Keyboard {
@@ -57,19 +61,20 @@ impl Keyboard {
     /// Leaves what is typed to the shell, and forgets what was read ahead: it was not typed for what comes after.
     pub(super) fn pause(&mut self) {
         self.told.paused.store(true, Ordering::SeqCst);
-        self.forget();
+        let end = Instant::now() + FORGETTING;
+        loop {
+            while self.events.try_recv().is_ok() {}
+            if !self.told.busy.load(Ordering::SeqCst) || Instant::now() > end {
+                break;
+            }
+            thread::sleep(LOOK);
+        }
     }
 
     /// Reads on after [`Self::pause`].
     pub(super) fn resume(&mut self) {
-        // What the thread was about to hand over.
-        self.forget();
         self.told.paused.store(false, Ordering::SeqCst);
         self.thread.unpark();
-    }
-
-    fn forget(&mut self) {
-        while self.events.try_recv().is_ok() {}
     }
 
     /// The next event; `None` once the terminal is gone. Nothing is lost if this is dropped before it is ready.
@@ -88,8 +93,12 @@ impl Drop for Keyboard {
 fn read(sender: &Sender<io::Result<Event>>, told: &Told) {
     loop {
         let waited = wait();
+        // Said before it is asked whether this is wanted, so that whoever pauses sees one of both.
+        told.busy.store(true, Ordering::SeqCst);
         while told.paused.load(Ordering::SeqCst) {
+            told.busy.store(false, Ordering::SeqCst);
             thread::park();
+            told.busy.store(true, Ordering::SeqCst);
         }
         match waited {
             Ok(true) if !told.ends.load(Ordering::SeqCst) => {}
@@ -109,6 +118,7 @@ fn read(sender: &Sender<io::Result<Event>>, told: &Told) {
                 return;
             }
         }
+        told.busy.store(false, Ordering::SeqCst);
     }
 }
 

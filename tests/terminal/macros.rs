@@ -53,8 +53,9 @@ fn one_is_played_from_a_file_and_stopped() {
         terminal.line(&format!("play {name}"));
         terminal.shows(&[&format!("{name}: is a device and no file of text.")]);
     }
+    // Of a long name the message takes several rows.
     terminal.line("play ~/fails.macro");
-    terminal.shows(&["fails.macro:2: `expect step > 100000000` failed"]);
+    terminal.shows(&["100000000`", "failed"]);
     // One that plays does not keep a person from leaving.
     terminal.line("play endless.macro");
     terminal.shows(&[" MACRO "]);
