@@ -389,7 +389,7 @@ impl App {
         {
             self.files = Some(Files::unread(directory));
             let directory = directory.to_owned();
-            self.jobs.read(move || Ok(Done::Files(Files::read(directory))));
+            self.jobs.look(move || Files::read(directory));
         }
         let none = Files::default();
         prompt.complete(self.marks.names(), self.files.as_ref().unwrap_or(&none));
@@ -445,7 +445,8 @@ impl App {
         // Side by side, panes are divided by their rules and by the gap between the columns.
         let tiled = layout.panes.iter().flatten().count() > 1;
         let Some(pane) = under else {
-            let between = at.y > layout.status.y && at.y < layout.keys.y;
+            let bottom = layout.panes.iter().flatten().map(|place| place.bottom()).max().unwrap_or(0);
+            let between = at.y > layout.status.y && at.y < bottom;
             self.drag = (tiled && between).then_some(Drag::Gap(at.x));
             return;
         };
@@ -589,7 +590,7 @@ impl App {
         let focus = self.arrangement.focus;
         self.screen = area;
         let caption = self.caption().map_or(0, |caption| bars::sentence_rows(caption, area));
-        let above = Rect { height: area.height - caption, ..area };
+        let above = Rect { height: area.height.saturating_sub(caption), ..area };
         self.layout = self.lay_out(above, self.arrangement.shape);
         if let Some(layout) = &mut self.layout {
             layout.keys.y = area.bottom() - 1;

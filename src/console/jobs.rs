@@ -63,6 +63,20 @@ impl Jobs {
         drop(self.start(job));
     }
 
+    /// Starts a look at files that nothing waits for.
+    pub(super) fn look(&mut self, job: impl FnOnce() -> Files + Send + 'static) {
+        let (sender, waker) = (self.sender.clone(), self.waker.clone());
+        let look = move || {
+            // The console may have ended meanwhile.
+            let _ = sender.send(Ok(Done::Files(job())));
+            if let Some(waker) = waker {
+                waker();
+            }
+        };
+        // Without a thread there is nothing to see.
+        let _ = thread::Builder::new().name("files".to_owned()).spawn(look);
+    }
+
     /// Starts a job that writes.
     pub(super) fn finish(&mut self, job: impl FnOnce() -> Outcome + Send + 'static) {
         self.writing.retain(|thread| !thread.is_finished());
@@ -95,7 +109,9 @@ impl Jobs {
     /// What has ended since the last call.
     pub(super) fn take_ended(&mut self) -> Option<Outcome> {
         let ended = self.receiver.try_recv().ok()?;
-        self.running -= 1;
+        if !matches!(ended, Ok(Done::Files(_))) {
+            self.running -= 1;
+        }
         Some(ended)
     }
 }

@@ -23,8 +23,10 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// Events that are read ahead; more of them wait in the terminal.
 const AHEAD: usize = 256;
-/// How long the reader looks for what there is: it does not look at all when it is given no time.
-const LOOK: Duration = Duration::from_millis(1);
+/// How long the reader looks for what there is. One that has run out of time passes over what it has read already.
+const LOOK: Duration = Duration::from_millis(10);
+/// How often a pause asks whether the reader has come to its end.
+const ASK: Duration = Duration::from_millis(1);
 /// How long a pause waits for a reader that may be in the middle of a sequence.
 const FORGETTING: Duration = Duration::from_millis(100);
 
@@ -67,7 +69,7 @@ impl Keyboard {
             if !self.told.busy.load(Ordering::SeqCst) || Instant::now() > end {
                 break;
             }
-            thread::sleep(LOOK);
+            thread::sleep(ASK);
         }
     }
 
@@ -137,9 +139,13 @@ fn wait() -> io::Result<bool> {
 
 /// What there is to read.
 fn next() -> Option<io::Result<Event>> {
-    match event::poll(LOOK) {
-        Ok(false) => None,
-        Ok(true) => Some(event::read()),
-        Err(error) => Some(Err(error)),
+    // Twice: this thread may have been kept from running for as long as the first look took.
+    for _ in 0..2 {
+        match event::poll(LOOK) {
+            Ok(false) => {}
+            Ok(true) => return Some(event::read()),
+            Err(error) => return Some(Err(error)),
+        }
     }
+    None
 }

@@ -56,8 +56,8 @@ impl Screen {
 
     /// Forgets what is on screen, so that the next frame draws all of it.
     pub(super) fn repaint(&mut self) -> io::Result<()> {
-        // Not `Terminal::clear`: it asks the terminal for the cursor's place, and the thread that would
-        // read the answer is waiting for keys.
+        // Not `Terminal::clear`: it asks the terminal for the cursor's place, and the thread that reads
+        // keys would take the answer.
         let size = self.terminal.size()?;
         // Until the next frame has come, the old one stays.
         queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;

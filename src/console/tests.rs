@@ -8,7 +8,7 @@ use coalmine_sessions::{
     SessionPhase, Step, TOGGLES, TakesEffect, ToggleChange, ToggleName, ToggleValue, event_queue,
 };
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-use ratatui::{Terminal, backend::TestBackend};
+use ratatui::{Terminal, backend::TestBackend, buffer::Buffer, layout::Rect};
 use tempfile::{TempDir, tempdir};
 
 use super::{App, ConsoleOptions, Exit, Target, app::Request, commands::COMMANDS};
@@ -887,6 +887,26 @@ fn a_message_is_read_whole_on_every_screen() {
     bench.app.warn(vec![words.join(" "); 10].join(" "));
     bench.assert_shows("\u{2026}");
     bench.assert_shows("1 Overview");
+}
+
+#[test]
+fn what_a_macro_says_fits_every_screen() {
+    let scratch = tempdir().unwrap();
+    let file = scratch.path().join("says.macro");
+    std::fs::write(&file, format!("say {}\nwait step >= 100000\n", "word ".repeat(100))).unwrap();
+    let mut bench = Bench::started(120, 30);
+    bench.line(&format!("play {}", file.display()));
+    while !bench.screen().contains("word word") {
+        bench.app.fold();
+        while let Ok(command) = bench.asked.try_recv() {
+            bench.answer(command.id, Ok(10));
+        }
+        bench.app.work();
+    }
+    for (width, height) in [(0, 0), (1, 1), (3, 2), (60, 15), (60, 16), (120, 28), (200, 60)] {
+        let area = Rect::new(0, 0, width, height);
+        bench.app.draw(area, &mut Buffer::empty(area));
+    }
 }
 
 #[test]

@@ -15,10 +15,11 @@ use synthetic::{Shape, events};
 
 /// A replay of a made-up recording in a folder of its own.
 struct Show {
-    folder: TempDir,
     handle: ReplayHandle,
     events: Vec<Event>,
     woken: Receiver<()>,
+    /// Last, as the handle's thread reads in it.
+    folder: TempDir,
 }
 
 impl Show {

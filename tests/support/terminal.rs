@@ -304,6 +304,13 @@ impl Terminal {
         });
     }
 
+    /// Waits until a message says this, however it is broken into rows.
+    pub(crate) fn says(&mut self, words: &str) {
+        let dense = |text: &str| text.split_whitespace().collect::<String>();
+        let wished = dense(words);
+        self.wait(&format!("{words:?}"), |screen| dense(&screen.contents()).contains(&wished));
+    }
+
     /// Waits until the screen no longer shows a word.
     pub(crate) fn hides(&mut self, word: &str) {
         self.wait(&format!("the end of {word:?}"), |screen| !screen.contents().contains(word));
