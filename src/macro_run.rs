@@ -37,11 +37,11 @@ pub struct MacroRun {
 /// # Errors
 /// When a file cannot be read, and everything that is wrong with what it says.
 pub fn load_macro(path: &str) -> Result<Macro, MacroErrors> {
-    let source = read_source("", path).map_err(|message| {
-        // The error says the name by itself.
-        let named = format!("{path} ");
-        MacroErrors(vec![MacroError::of_file(path, message.strip_prefix(&named).unwrap_or(&message))])
-    })?;
+    let source = match path.starts_with(SHIPPED_PREFIX) {
+        true => read_source("", path),
+        false => read_text(Path::new(path)).map(|text| Source { name: path.to_owned(), text }),
+    };
+    let source = source.map_err(|message| MacroErrors(vec![MacroError::of_file(path, &message)]))?;
     load(&source, &known_commands(), &mut read_source)
 }
 
@@ -58,18 +58,23 @@ pub fn read_source(from: &str, path: &str) -> Result<Source, String> {
         });
     }
     let name = Path::new(from).parent().unwrap_or(Path::new("")).join(path);
+    let text = read_text(&name).map_err(|what| format!("{} {what}", name.display()))?;
+    Ok(Source { name: name.display().to_string(), text })
+}
+
+/// Reads a macro's text; an error says what is wrong with the file, after its name.
+fn read_text(path: &Path) -> Result<String, String> {
     // Whoever types would share the terminal's keys with whatever reads it.
     let device = |found: Metadata| found.file_type().is_char_device() || found.file_type().is_block_device();
-    if fs::metadata(&name).is_ok_and(device) {
-        return Err(format!("{} is a device and no file of text.", name.display()));
+    if fs::metadata(path).is_ok_and(device) {
+        return Err("is a device and no file of text.".to_owned());
     }
     let mut bytes = Vec::new();
     // One byte more than may be, so that the parser says that it is too much.
-    File::open(&name)
+    File::open(path)
         .and_then(|file| file.take(MACRO_BYTES as u64 + 1).read_to_end(&mut bytes))
-        .map_err(|error| format!("{} cannot be read: {error}.", name.display()))?;
-    let text = String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8 text.", name.display()))?;
-    Ok(Source { name: name.display().to_string(), text })
+        .map_err(|error| format!("cannot be read: {error}."))?;
+    String::from_utf8(bytes).map_err(|_| "is not UTF-8 text.".to_owned())
 }
 
 /// Plays a macro on an engine of its own, which is held whenever the macro does not ask for a step. `tell` hears of

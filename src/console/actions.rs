@@ -116,12 +116,11 @@ impl App {
                 Ok(())
             }
             Line::Play(file) => {
-                // A macro finds others beside itself, and will lie elsewhere.
-                let shipped = file.starts_with(SHIPPED_PREFIX);
-                let absolute = std::path::absolute(expand_home(file)).ok().filter(|_| !shipped);
-                let noted = absolute.map_or_else(|| file.clone(), |path| path.display().to_string());
-                self.note(&Line::Play(noted));
-                self.load(if shipped { file.clone() } else { expand_home(file).display().to_string() });
+                let path = expand_home(file);
+                // A macro finds others beside itself, and the one that is recorded will lie elsewhere.
+                let absolute = std::path::absolute(&path).ok().filter(|_| !file.starts_with(SHIPPED_PREFIX));
+                self.note(&Line::Play(absolute.as_ref().unwrap_or(&path).display().to_string()));
+                self.load(path.display().to_string());
                 Ok(())
             }
             Line::Wait { .. } | Line::Expect(_) => Err("This line has to wait: it works in a macro.".to_owned()),
@@ -428,7 +427,7 @@ impl App {
 
     pub(super) fn open_prompt_with(&mut self, text: &str) {
         self.history.begin();
-        // There may be others by now.
+        // Files may have come since they were listed.
         self.files = None;
         self.overlay = Some(Overlay::Prompt(Box::new(PromptOverlay::new(PromptKind::Command, text))));
         self.complete();

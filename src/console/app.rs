@@ -389,7 +389,7 @@ impl App {
         {
             self.files = Some(Files::unread(directory));
             let directory = directory.to_owned();
-            self.jobs.look(move || Files::read(directory));
+            self.jobs.look(move || Ok(Done::Files(Files::read(directory))));
         }
         let none = Files::default();
         prompt.complete(self.marks.names(), self.files.as_ref().unwrap_or(&none));
@@ -445,8 +445,7 @@ impl App {
         // Side by side, panes are divided by their rules and by the gap between the columns.
         let tiled = layout.panes.iter().flatten().count() > 1;
         let Some(pane) = under else {
-            let bottom = layout.panes.iter().flatten().map(|place| place.bottom()).max().unwrap_or(0);
-            let between = at.y > layout.status.y && at.y < bottom;
+            let between = at.y > layout.status.y && at.y < layout.caption.y;
             self.drag = (tiled && between).then_some(Drag::Gap(at.x));
             return;
         };
@@ -581,7 +580,8 @@ impl App {
     pub(super) fn lay_out(&self, area: Rect, shape: Shape) -> Option<Layout> {
         let hello = self.source.now().hello.as_ref();
         let lanes = hello.map_or(LANES, |hello| hello.lanes.len().min(LANES.into()) as u16);
-        Layout::new(area, self.arrangement.focus, self.arrangement.zoomed, lanes, shape)
+        let caption = self.caption().map_or(0, |caption| bars::sentence_rows(caption, area));
+        Layout::new(area, self.arrangement.focus, self.arrangement.zoomed, lanes, caption, shape)
     }
 
     /// Draws everything.
@@ -589,15 +589,7 @@ impl App {
         self.dirty = false;
         let focus = self.arrangement.focus;
         self.screen = area;
-        let caption = self.caption().map_or(0, |caption| bars::sentence_rows(caption, area));
-        let above = Rect { height: area.height.saturating_sub(caption), ..area };
-        self.layout = self.lay_out(above, self.arrangement.shape);
-        if let Some(layout) = &mut self.layout {
-            layout.keys.y = area.bottom() - 1;
-        } else {
-            // Where it has no room of its own it covers what is there.
-            self.layout = self.lay_out(area, self.arrangement.shape);
-        }
+        self.layout = self.lay_out(area, self.arrangement.shape);
         let Some(layout) = self.layout else {
             let (width, height) = SMALLEST;
             let middle = Rect { y: area.y + area.height / 2, height: area.height.min(1), ..area };
@@ -625,12 +617,15 @@ impl App {
                 assert!(!(self.panics && pane == focus), "`debug.panic` was asked for");
             }
         }
+        if let Some(caption) = self.caption() {
+            bars::draw_sentence(theme, Ink::Strong, caption, layout.caption, buffer);
+        }
         match (&self.message, &self.playing) {
             // What the target answers to a macro says less than the line that asked; a warning says more.
             (message, Some(playing))
                 if self.snapshot.is_none() && message.as_ref().is_none_or(|message| message.ink != Ink::Warning) =>
             {
-                bars::draw_playing(theme, playing, self.caption(), layout.keys, area, buffer);
+                bars::draw_playing(theme, playing, layout.keys, buffer);
             }
             (Some(message), _) => bars::draw_message(theme, message, layout.keys, area, buffer),
             (None, _) if !self.pressed.is_empty() => {

@@ -1,4 +1,4 @@
-//! The status line, the tabs and the key bar.
+//! The status line, the tabs, and the key bar with what is said in its place and above it.
 
 use coalmine_panes::{Grouped, Ink, PaneId, Pen, Percent, Scene, Theme, TogglesView, wrap};
 use coalmine_sessions::{Sanitized, SessionPhase, State, ToggleName, ToggleValue};
@@ -220,43 +220,40 @@ fn tabs() -> impl Iterator<Item = (PaneId, u16, u16)> {
 
 /// Draws a message in place of the key bar, and over what is above it as far as it takes more rows.
 pub(super) fn draw_message(theme: Theme, message: &Message, keys: Rect, screen: Rect, buffer: &mut Buffer) {
-    draw_sentence(theme, message.ink, &message.text, keys.bottom(), screen, buffer);
+    let height = sentence_rows(&message.text, screen);
+    let area = Rect { y: keys.bottom().saturating_sub(height), height, ..keys };
+    draw_sentence(theme, message.ink, &message.text, area, buffer);
 }
 
 /// Rows that a sentence takes: of a screen at most a third.
 pub(super) fn sentence_rows(text: &str, screen: Rect) -> u16 {
-    let rows = wrap::lines(text, screen.width.saturating_sub(2)).count();
+    let rows = wrap::lines(text, sentence_width(screen)).count();
     u16::try_from(rows).unwrap_or(u16::MAX).clamp(1, (screen.height / 3).max(1))
 }
 
-/// Draws a text above the row `bottom`.
-fn draw_sentence(theme: Theme, ink: Ink, text: &str, bottom: u16, screen: Rect, buffer: &mut Buffer) {
-    let width = screen.width.saturating_sub(2);
-    let shown = sentence_rows(text, screen);
-    let area = Rect { y: bottom.saturating_sub(shown), height: shown, ..screen };
-    let mut lines = wrap::lines(text, width);
-    for (row, line) in (0..shown).zip(&mut lines) {
+/// Cells of a row that a sentence is written in: not the first and the last.
+fn sentence_width(area: Rect) -> u16 {
+    area.width.saturating_sub(2)
+}
+
+/// Draws a text on the rows of `area`, over whatever was there; an ellipsis says that it goes on.
+pub(super) fn draw_sentence(theme: Theme, ink: Ink, text: &str, area: Rect, buffer: &mut Buffer) {
+    let mut lines = wrap::lines(text, sentence_width(area));
+    for (row, line) in (0..area.height).zip(&mut lines) {
         let mut pen = Pen::new(buffer, area, row);
         pen.repeat(Style::reset(), " ", area.width).to(1).text(theme.ink(ink), line);
     }
     if lines.next().is_some() {
         let end = area.width.saturating_sub(1);
-        Pen::new(buffer, area, shown - 1).to(end).text(theme.ink(ink), theme.glyphs.ellipsis);
+        Pen::new(buffer, area, area.height.saturating_sub(1)).to(end).text(theme.ink(ink), theme.glyphs.ellipsis);
     }
 }
 
 /// How a macro is stopped.
 const END: &str = "esc ends it";
 
-/// Draws the line that a macro is at, and above it what it has to say.
-pub(super) fn draw_playing(
-    theme: Theme,
-    playing: &Playing,
-    caption: Option<&str>,
-    keys: Rect,
-    screen: Rect,
-    buffer: &mut Buffer,
-) {
+/// Draws the line that a macro is at.
+pub(super) fn draw_playing(theme: Theme, playing: &Playing, keys: Rect, buffer: &mut Buffer) {
     let mut pen = Pen::new(buffer, keys, 0);
     pen.text(theme.ink(Ink::Banner), " MACRO ").skip(1);
     if let Some(line) = playing.line() {
@@ -265,9 +262,6 @@ pub(super) fn draw_playing(
     }
     let (key, what) = END.split_at("esc".len());
     pen.text(theme.ink(Ink::Key), key).text(theme.ink(Ink::Dim), what);
-    if let Some(caption) = caption {
-        draw_sentence(theme, Ink::Strong, caption, keys.y, screen, buffer);
-    }
 }
 
 /// Draws how a sequence of keys can go on.

@@ -103,9 +103,9 @@ async fn serve(
                     app.resized();
                 }
                 // In the background nothing is drawn; but what ends it must not wait for the foreground.
-                Signal::CONT => match signals.ends.within(SETTLE).await {
-                    Some(end) => return Ok(ended_by(end)),
-                    None => stop_here(&mut screen, &mut keyboard)?,
+                Signal::CONT => match time::timeout(SETTLE, signals.ends.next()).await {
+                    Ok(end) => return Ok(ended_by(end)),
+                    Err(_) => stop_here(&mut screen, &mut keyboard)?,
                 },
                 Signal::WINCH => {
                     // What a terminal cut off it may have lost, even if it has its old size again by now.
@@ -217,11 +217,6 @@ impl Ends {
             _ = self.interrupt.recv() => Signal::INT,
             _ = self.quit.recv() => Signal::QUIT,
         }
-    }
-
-    /// One that comes within this time.
-    async fn within(&mut self, time: Duration) -> Option<Signal> {
-        time::timeout(time, self.next()).await.ok()
     }
 }
 

@@ -30,11 +30,18 @@ pub(super) enum Done {
 /// What came of a job; an error is a sentence.
 pub(super) type Outcome = Result<Done, String>;
 
+/// A job that has ended.
+struct Ended {
+    outcome: Outcome,
+    awaited: bool,
+}
+
 /// Jobs that run beside the console. Dropping them waits for those that write.
 pub(super) struct Jobs {
-    sender: Sender<Outcome>,
-    receiver: Receiver<Outcome>,
-    running: usize,
+    sender: Sender<Ended>,
+    receiver: Receiver<Ended>,
+    /// Jobs that somebody waits for.
+    awaited: usize,
     writing: Vec<JoinHandle<()>>,
     waker: Option<Waker>,
 }
@@ -42,7 +49,7 @@ pub(super) struct Jobs {
 impl Default for Jobs {
     fn default() -> Self {
         let (sender, receiver) = channel();
-        Self { sender, receiver, running: 0, writing: Vec::new(), waker: None }
+        Self { sender, receiver, awaited: 0, writing: Vec::new(), waker: None }
     }
 }
 
@@ -52,50 +59,42 @@ impl Jobs {
         self.waker = Some(waker);
     }
 
-    /// Whether any job still runs.
+    /// Whether any job still runs that somebody waits for.
     pub(super) fn busy(&self) -> bool {
-        self.running > 0
+        self.awaited > 0
     }
 
     /// Starts a job that only reads: nothing is lost if the console ends before it does.
     pub(super) fn read(&mut self, job: impl FnOnce() -> Outcome + Send + 'static) {
         // What it brings comes through the channel.
-        drop(self.start(job));
+        drop(self.start(true, job));
     }
 
-    /// Starts a look at files that nothing waits for.
-    pub(super) fn look(&mut self, job: impl FnOnce() -> Files + Send + 'static) {
-        let (sender, waker) = (self.sender.clone(), self.waker.clone());
-        let look = move || {
-            // The console may have ended meanwhile.
-            let _ = sender.send(Ok(Done::Files(job())));
-            if let Some(waker) = waker {
-                waker();
-            }
-        };
-        // Without a thread there is nothing to see.
-        let _ = thread::Builder::new().name("files".to_owned()).spawn(look);
+    /// Starts a job that only reads, and that no macro waits for.
+    pub(super) fn look(&mut self, job: impl FnOnce() -> Outcome + Send + 'static) {
+        drop(self.start(false, job));
     }
 
     /// Starts a job that writes.
     pub(super) fn finish(&mut self, job: impl FnOnce() -> Outcome + Send + 'static) {
         self.writing.retain(|thread| !thread.is_finished());
-        let thread = self.start(job);
+        let thread = self.start(true, job);
         self.writing.extend(thread);
     }
 
-    fn start(&mut self, job: impl FnOnce() -> Outcome + Send + 'static) -> Option<JoinHandle<()>> {
+    fn start(&mut self, awaited: bool, job: impl FnOnce() -> Outcome + Send + 'static) -> Option<JoinHandle<()>> {
         let (sender, waker) = (self.sender.clone(), self.waker.clone());
         let run = move || {
-            let report =
-                Report { sender, waker, outcome: Err("A thread that works on a file has panicked.".to_owned()) };
+            let outcome = Err("A thread that works on a file has panicked.".to_owned());
+            let report = Report { sender, waker, ended: Ended { outcome, awaited } };
             report.with(job());
         };
-        self.running += 1;
+        self.awaited += usize::from(awaited);
         let spawned = thread::Builder::new().name("file".to_owned()).spawn(run);
         spawned
             .inspect_err(|error| {
-                let _ = self.sender.send(Err(format!("No thread could be started: {error}.")));
+                let outcome = Err(format!("No thread could be started: {error}."));
+                let _ = self.sender.send(Ended { outcome, awaited });
             })
             .ok()
     }
@@ -109,31 +108,29 @@ impl Jobs {
     /// What has ended since the last call.
     pub(super) fn take_ended(&mut self) -> Option<Outcome> {
         let ended = self.receiver.try_recv().ok()?;
-        if !matches!(ended, Ok(Done::Files(_))) {
-            self.running -= 1;
-        }
-        Some(ended)
+        self.awaited -= usize::from(ended.awaited);
+        Some(ended.outcome)
     }
 }
 
 /// Says what came of a job, also when it panics.
 struct Report {
-    sender: Sender<Outcome>,
+    sender: Sender<Ended>,
     waker: Option<Waker>,
-    outcome: Outcome,
+    ended: Ended,
 }
 
 impl Report {
     fn with(mut self, outcome: Outcome) {
-        self.outcome = outcome;
+        self.ended.outcome = outcome;
     }
 }
 
 impl Drop for Report {
     fn drop(&mut self) {
-        let outcome = std::mem::replace(&mut self.outcome, Err(String::new()));
+        let outcome = std::mem::replace(&mut self.ended.outcome, Err(String::new()));
         // The console may have ended meanwhile.
-        let _ = self.sender.send(outcome);
+        let _ = self.sender.send(Ended { outcome, awaited: self.ended.awaited });
         if let Some(waker) = &self.waker {
             waker();
         }

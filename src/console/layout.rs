@@ -110,21 +110,32 @@ pub(super) struct Layout {
     pub(super) brief: Option<Rect>,
     /// Each pane's place by its number, if it is shown.
     pub(super) panes: [Option<Rect>; PaneId::ALL.len()],
+    /// What a macro says, above the keys; without rows when it says nothing.
+    pub(super) caption: Rect,
     pub(super) keys: Rect,
 }
 
 impl Layout {
     /// The layout for a screen, or `None` when that is too small.
     ///
-    /// `lanes` is how many the timeline has to show.
-    pub(super) fn new(screen: Rect, focus: PaneId, zoomed: bool, lanes: u16, shape: Shape) -> Option<Self> {
+    /// `lanes` is how many the timeline has to show, `caption` how many rows a macro has to say, of the screen's at most a
+    /// third. They are the panes', but which panes are shown does not hang on them.
+    pub(super) fn new(
+        screen: Rect,
+        focus: PaneId,
+        zoomed: bool,
+        lanes: u16,
+        caption: u16,
+        shape: Shape,
+    ) -> Option<Self> {
         if screen.width < SMALLEST.0 || screen.height < SMALLEST.1 {
             return None;
         }
         let wide = screen.width >= TILED.0;
         let (status, rest) = split_top(screen, if wide { 1 } else { 2 });
         let (body, keys) = split_top(rest, rest.height - 1);
-        let mut layout = Self { status, tabs: None, brief: None, panes: [None; PaneId::ALL.len()], keys };
+        let (body, caption) = split_top(body, body.height - caption.min(screen.height / 3));
+        let mut layout = Self { status, tabs: None, brief: None, panes: [None; PaneId::ALL.len()], caption, keys };
         if wide && screen.height >= TILED.1 && !zoomed {
             layout.tile(body, lanes, shape);
             if layout.panes[focus as usize].is_some() {
@@ -237,10 +248,10 @@ mod tests {
         for width in (60..320).step_by(7) {
             for height in 15..110 {
                 for focus in PaneId::ALL {
-                    for zoomed in [false, true] {
+                    for (zoomed, caption) in [(false, 0), (true, 0), (false, 2), (true, u16::MAX)] {
                         let screen = Rect::new(0, 0, width, height);
                         let shape = shape_of(width, height);
-                        let layout = Layout::new(screen, focus, zoomed, height % 11, shape).unwrap();
+                        let layout = Layout::new(screen, focus, zoomed, height % 11, caption, shape).unwrap();
                         let panes = layout.panes.into_iter().flatten();
                         let rest = [Some(layout.status), Some(layout.keys)];
                         let bars = rest.into_iter().chain([layout.tabs, layout.brief]);
@@ -270,10 +281,25 @@ mod tests {
     }
 
     #[test]
+    fn what_a_macro_says_changes_no_more_than_how_high_panes_are() {
+        for (width, height) in [(60, 15), (80, 20), (120, 28), (120, 29), (200, 60)] {
+            let layout = |caption| {
+                let screen = Rect::new(0, 0, width, height);
+                Layout::new(screen, PaneId::Timeline, false, 6, caption, Shape::default()).unwrap()
+            };
+            let shown = |layout: Layout| (layout.panes.map(|place| place.is_some()), layout.brief, layout.keys);
+            for rows in 1..=3 {
+                assert_eq!(layout(rows).caption.height, rows);
+                assert_eq!(shown(layout(rows)), shown(layout(0)), "{width}x{height}");
+            }
+        }
+    }
+
+    #[test]
     fn resizing_moves_an_edge_and_back() {
         let screen = Rect::new(0, 0, 160, 60);
         let place = |shape: Shape, pane: PaneId| {
-            Layout::new(screen, pane, false, 6, shape).unwrap().panes[pane as usize].unwrap()
+            Layout::new(screen, pane, false, 6, 0, shape).unwrap().panes[pane as usize].unwrap()
         };
         for pane in PaneId::ALL {
             let before = place(Shape::default(), pane);
@@ -291,7 +317,7 @@ mod tests {
 
     #[test]
     fn directions_lead_to_neighbours() {
-        let layout = Layout::new(Rect::new(0, 0, 160, 48), PaneId::Overview, false, 6, Shape::default()).unwrap();
+        let layout = Layout::new(Rect::new(0, 0, 160, 48), PaneId::Overview, false, 6, 0, Shape::default()).unwrap();
         assert_eq!(layout.towards(PaneId::Overview, "right"), Some(PaneId::Sessions));
         assert_eq!(layout.towards(PaneId::Overview, "down"), Some(PaneId::Toggles));
         assert_eq!(layout.towards(PaneId::Timeline, "up"), Some(PaneId::Canary));
@@ -303,7 +329,7 @@ mod tests {
     fn a_screen_too_small_has_no_layout() {
         for (width, height) in [(59, 15), (60, 14), (1, 1)] {
             let screen = Rect::new(0, 0, width, height);
-            assert_eq!(Layout::new(screen, PaneId::Overview, false, 8, Shape::default()), None);
+            assert_eq!(Layout::new(screen, PaneId::Overview, false, 8, 0, Shape::default()), None);
         }
     }
 }

@@ -21,7 +21,6 @@ use ratatui::{
     backend::CrosstermBackend,
     layout::{Position, Rect},
 };
-
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
 
 use super::App;

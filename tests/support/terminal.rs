@@ -304,11 +304,14 @@ impl Terminal {
         });
     }
 
-    /// Waits until a message says this, however it is broken into rows.
-    pub(crate) fn says(&mut self, words: &str) {
+    /// Waits until a message says every one of these words, however they are broken into rows.
+    pub(crate) fn says(&mut self, words: &[&str]) {
         let dense = |text: &str| text.split_whitespace().collect::<String>();
-        let wished = dense(words);
-        self.wait(&format!("{words:?}"), |screen| dense(&screen.contents()).contains(&wished));
+        let wished: Vec<_> = words.iter().map(|word| dense(word)).collect();
+        self.wait(&format!("{words:?}"), |screen| {
+            let text = dense(&screen.contents());
+            wished.iter().all(|word| text.contains(word))
+        });
     }
 
     /// Waits until the screen no longer shows a word.

@@ -54,7 +54,7 @@ fn one_is_played_from_a_file_and_stopped() {
         terminal.shows(&[&format!("{name}: is a device and no file of text.")]);
     }
     terminal.line("play ~/fails.macro");
-    terminal.says("fails.macro:2: `expect step > 100000000` failed");
+    terminal.says(&["fails.macro:2: `expect step > 100000000` failed"]);
     // One that plays does not keep a person from leaving.
     terminal.line("play endless.macro");
     terminal.shows(&[" MACRO "]);
@@ -98,7 +98,7 @@ fn one_is_recorded_played_and_saved() {
     terminal.keys("3z:set overlap off\r");
     terminal.shows(&["overlap = 0 from step"]);
     terminal.keys("Q");
-    terminal.says("recorded.macro is written.");
+    terminal.says(&["recorded.macro is written."]);
     terminal.hides("REC MACRO");
     assert_eq!(home.read(".local/state/coalmine/recorded.macro"), "focus canary\nzoom\nset overlap 0\n");
 

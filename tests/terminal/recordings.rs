@@ -31,7 +31,7 @@ fn what_was_recorded_is_replayed() {
     terminal.shows(&["Could not create nowhere/run.mcap"]);
     // Without a name.
     terminal.line("record");
-    terminal.shows(&["Recording to", "REC 0."]);
+    terminal.says(&["Recording to ", ".local/share/coalmine/recordings"]);
     terminal.keys("q");
     terminal.left().assert_clean(0);
     let unnamed = fs::read_dir(home.path().join(".local/share/coalmine/recordings")).unwrap();

@@ -1,36 +1,34 @@
 //! What is typed arrives, in whatever pieces, and nothing that is typed holds the console.
 
-use crate::terminal::Start;
+use crate::terminal::{Start, Terminal};
 
-/// A terminal hands on what is typed in the pieces it comes in, and a piece may come while the one before it is read.
-#[test]
-fn keys_that_come_in_pieces_arrive() {
+/// Marks a step again and again, each time by a line that is typed in this way, and sees every mark set.
+fn assert_arrives(rounds: usize, mut enter: impl FnMut(&mut Terminal, usize, &str)) {
     let mut terminal = Start::engine(160, 48, &["--pace", "max"]).open();
     terminal.shows(&["running"]);
-    for round in 0..100 {
-        let mark = format!("mark{round}");
-        for key in format!(":mark {mark}\r").chars() {
-            terminal.keys(key.encode_utf8(&mut [0; 4]));
-        }
-        terminal.last_line_shows(&format!("`{mark}`"));
+    for round in 0..rounds {
+        enter(&mut terminal, round, &format!("mark mark{round}"));
+        terminal.last_line_shows(&format!("`mark{round}`"));
     }
     terminal.keys("q");
     terminal.left().assert_clean(0);
 }
 
+/// A terminal hands on what is typed in the pieces it comes in, and a piece may come while the one before it is read.
+#[test]
+fn keys_that_come_in_pieces_arrive() {
+    assert_arrives(100, |terminal, _, line| {
+        format!(":{line}\r").chars().for_each(|key| terminal.keys(key.encode_utf8(&mut [0; 4])));
+    });
+}
+
 /// The reader hears of both at once.
 #[test]
 fn keys_that_come_with_a_change_of_size_arrive() {
-    let mut terminal = Start::engine(160, 48, &["--pace", "max"]).open();
-    terminal.shows(&["running"]);
-    for round in 0..40 {
+    assert_arrives(40, |terminal, round, line| {
         terminal.resize(if round % 2 == 0 { 120 } else { 160 }, 48);
-        let mark = format!("mark{round}");
-        terminal.line(&format!("mark {mark}"));
-        terminal.last_line_shows(&format!("`{mark}`"));
-    }
-    terminal.keys("q");
-    terminal.left().assert_clean(0);
+        terminal.line(line);
+    });
 }
 
 /// Alt-[ is also how a longer sequence begins.
